@@ -1,0 +1,31 @@
+"""Sublayer: every member of the Transformer family is a word spelled in an alphabet of sublayers.
+
+    import sublayer
+    config = sublayer.config("gpt2", dim=256, layout="(sf)x3")
+    model = config.build()
+
+Names are loaded when first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sublayer.api import config, load_plugin, names
+
+_HOMES = {"config": "sublayer.api", "names": "sublayer.api", "load_plugin": "sublayer.api"}
+_ROOMS = ("nn", "papers", "testing", "interop")
+
+__all__ = ["__version__", "config", "load_plugin", "names"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"sublayer.{name}")
+    raise AttributeError(f"module 'sublayer' has no attribute {name!r}")

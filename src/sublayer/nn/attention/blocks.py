@@ -1,0 +1,65 @@
+"""Window attention by blocks: work and memory linear in length.
+
+Queries are cut into blocks as long as the window, so that a block sees at most itself and its neighbours; all blocks of
+all rows go through attention as one batch.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from sublayer.nn.attention.pattern import Pattern, Window
+from sublayer.nn.position.base import Position
+from sublayer.nn.scene import Scene
+
+
+def serves(pattern: Pattern.Config, position: Position, even: bool, length: int) -> bool:
+    """Whether blocks are fewer work than the full rectangle, and nothing in it needs the rectangle."""
+    return isinstance(pattern, Window.Config) and even and position.is_plain and length > 2 * spread(pattern)
+
+
+def spread(window: Window.Config) -> int:
+    """Keys a block of queries is given, in blocks: its own and one or two neighbours; times the block's length."""
+    return window.size * (2 if window.look == "back" else 3)
+
+
+def attend_blocks(
+    q_BHLK: Float[Tensor, "B H L K"],
+    k_BGMK: Float[Tensor, "B G M K"],
+    v_BGMK: Float[Tensor, "B G M K"],
+    window: Window.Config,
+    position: Position,
+    scene: Scene,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H L K"]:
+    """Equal to `attend` under the window's mask."""
+    B, H, L, K = q_BHLK.shape
+    W, wide = window.size, spread(window)
+    memory = k_BGMK.shape[2] - L
+    blocks = -(-L // W)
+    q_BHLK = position.query(q_BHLK, scene)
+    q_NHWK = F.pad(q_BHLK, (0, 0, 0, blocks * W - L)).view(B, H, blocks, W, K).transpose(1, 2).flatten(0, 1)
+    # Keys from one window before the first query to one block after the last; what does not exist is padding.
+    after = blocks * W - L + (wide - 2 * W)
+    k_NGXK, v_NGXK = (
+        F.pad(x, (0, 0, W - memory, after)).unfold(2, wide, W).permute(0, 2, 1, 4, 3).flatten(0, 1)
+        for x in (k_BGMK, v_BGMK)
+    )
+    mask_n1WX = scene.once(("blocks", window, memory), lambda: _mask(window, blocks, L, memory, q_BHLK.device))
+    y_NHWK = F.scaled_dot_product_attention(
+        q_NHWK, k_NGXK, v_NGXK, mask_n1WX.repeat(B, 1, 1, 1), dropout, enable_gqa=k_NGXK.shape[1] != H
+    )
+    return y_NHWK.view(B, blocks, H, W, K).transpose(1, 2).reshape(B, H, blocks * W, K)[:, :, :L]
+
+
+def _mask(window: Window.Config, blocks: int, length: int, memory: int, device: torch.device) -> Bool[Tensor, "n 1 W X"]:
+    """Within the window, and on places that exist: linear in length, blocks × W × (2 or 3)W."""
+    i_n1 = torch.arange(blocks, device=device)[:, None] * window.size
+    i_nW1 = (i_n1 + torch.arange(window.size, device=device))[..., None]
+    j_n1X = (i_n1 - window.size + torch.arange(spread(window), device=device))[:, None]
+    apart = i_nW1 - j_n1X
+    seen = (apart < window.size) & ((apart >= 0) if window.look == "back" else (apart > -window.size))
+    return (seen & (j_n1X >= -memory) & (j_n1X < length))[:, None]

@@ -1,0 +1,60 @@
+"""Cross-attention: queries from here, keys and values from the source."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from sublayer.nn.attention.heads import Heads, join_heads, split_heads
+from sublayer.nn.attention.kernel import attend
+from sublayer.nn.attention.pattern import Sight
+from sublayer.nn.linear import linear
+from sublayer.nn.memory import KeyValues
+from sublayer.nn.part import Place, Work
+from sublayer.nn.position.none import NoPosition
+from sublayer.nn.scene import Scene
+from sublayer.nn.state import Growing
+
+
+class Cross(Heads):
+    """concat_h(softmax(q_h k_hᵀ/√K) v_h) W_o, keys and values of the encoder's output (Vaswani et al. 2017, 3.2.3).
+
+    The source is projected once, by the first segment; its keys and values are the part's state. It has no positions.
+    """
+
+    class Config(Heads.Config, tag="cross"):
+        def params(self, place: Place) -> int:
+            H, G, K = self.sizes(place.dim)
+            wide = (2 * H + 2 * G) * K
+            return place.dim * wide + (((H + 2 * G) * K + place.dim) if self.bias else 0)
+
+        def flops(self, place: Place, work: Work) -> int:
+            H, G, K = self.sizes(place.dim)
+            source = 0 if work.memory else 2 * work.source * place.dim * 2 * G * K
+            return 2 * work.length * place.dim * 2 * H * K + source + 2 * 2 * H * K * work.length * work.source
+
+    def __init__(self, config: Config, place: Place) -> None:
+        super().__init__()
+        self.config = config
+        self.heads, self.groups, self.head_dim = config.sizes(place.dim)
+        self.query = linear(place.dim, self.heads * self.head_dim, config.bias)
+        self.key_value = linear(place.dim, 2 * self.groups * self.head_dim, config.bias)
+        self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
+        self.position = NoPosition()
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | None = None
+    ) -> tuple[Float[Tensor, "B L D"], KeyValues]:
+        state = self._read_source(scene) if state is None else state
+        valid_BS = scene.source_valid_BS
+        seen = Sight(None if valid_BS is None else valid_BS[:, None, None, :])
+        q_BHLK = split_heads(self.query(x_BLD), self.heads)
+        dropout = self.config.dropout if self.training else 0.0
+        y_BHLK = attend(q_BHLK, state.k.value, state.v.value, seen, self.position, scene, dropout=dropout)
+        return self.output(join_heads(y_BHLK)), state
+
+    def _read_source(self, scene: Scene) -> KeyValues:
+        if scene.source_BSD is None:
+            raise ValueError("cross-attention needs a source: call state = model.start(source_ids) first")
+        k_BSZ, v_BSZ = self.key_value(scene.source_BSD).chunk(2, dim=-1)
+        return KeyValues(Growing.of(split_heads(k_BSZ, self.groups), 2), Growing.of(split_heads(v_BSZ, self.groups), 2))

@@ -1,0 +1,81 @@
+"""How queries, keys and values become an output: the fast path. `reference.py` is its slow twin.
+
+Facts this file stands on: SDPA's `is_causal` is aligned to the top left, wrong with a cache, so it is used only without
+one; a row that may see nothing gives zeros.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from sublayer.nn.attention.pattern import Sight
+from sublayer.nn.position.base import Position
+from sublayer.nn.scene import Scene
+
+
+def attend(
+    q_BHLK: Float[Tensor, "B H L K"],
+    k_BGMK: Float[Tensor, "B G M K"],
+    v_BGMK: Float[Tensor, "B G M K"],
+    sight: Sight,
+    position: Position,
+    scene: Scene,
+    table: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H L K"]:
+    """softmax(q kᵀ/√K + bias) v, where `sight` allows; queries and keys come as projected, before `position.query`."""
+    memory = k_BGMK.shape[2] - q_BHLK.shape[2]
+    scale = q_BHLK.shape[-1] ** -0.5
+    bias_BHLM = position.bias(q_BHLK, scene, memory, scale, table)
+    q_BHLK = position.query(q_BHLK, scene)
+    if position.acts_on_weights:
+        return _attend_openly(q_BHLK, k_BGMK, v_BGMK, sight, position, scene, bias_BHLM, dropout)
+    mask, causal = _added(bias_BHLM, sight, scene, position)
+    grouped = k_BGMK.shape[1] != q_BHLK.shape[1]
+    return F.scaled_dot_product_attention(q_BHLK, k_BGMK, v_BGMK, mask, dropout, causal, scale=scale, enable_gqa=grouped)
+
+
+def _added(bias_BHLM: Tensor | None, sight: Sight, scene: Scene, position: Position) -> tuple[Tensor | None, bool]:
+    """Bias and mask as the one thing SDPA adds to the scores; a bias that all layers share is masked once."""
+    if bias_BHLM is None:
+        return sight.mask_B1LM, sight.causal
+    if position.bias_is_constant:
+        return scene.once(("masked", id(bias_BHLM), sight), lambda: _masked(bias_BHLM, sight)), False
+    return _masked(bias_BHLM, sight), False
+
+
+def _masked(scores_BHLM: Tensor, sight: Sight) -> Tensor:
+    """Scores with −∞ where nothing may be seen."""
+    if sight.causal:
+        above_LM = torch.ones(scores_BHLM.shape[-2:], dtype=torch.bool, device=scores_BHLM.device).triu(1)
+        return scores_BHLM.masked_fill(above_LM, -torch.inf)
+    return scores_BHLM if sight.mask_B1LM is None else scores_BHLM.masked_fill(~sight.mask_B1LM, -torch.inf)
+
+
+def _attend_openly(
+    q_BHLK: Tensor,
+    k_BGMK: Tensor,
+    v_BGMK: Tensor,
+    sight: Sight,
+    position: Position,
+    scene: Scene,
+    bias_BHLM: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    """With the weights at hand, for positions that re-weigh scores or add to values."""
+    groups = q_BHLK.shape[1] // k_BGMK.shape[1]
+    k_BHMK, v_BHMK = k_BGMK.repeat_interleave(groups, dim=1), v_BGMK.repeat_interleave(groups, dim=1)
+    memory = k_BHMK.shape[2] - q_BHLK.shape[2]
+    scores_BHLM = (q_BHLK * q_BHLK.shape[-1] ** -0.5) @ k_BHMK.transpose(-1, -2)
+    scores_BHLM = scores_BHLM if bias_BHLM is None else scores_BHLM + bias_BHLM
+    scores_BHLM = _masked(position.weigh(scores_BHLM, scene, memory), sight)
+    weights_BHLM = scores_BHLM.softmax(dim=-1)
+    if not scene.even:  # a padded row may see nothing: −∞ everywhere, whose softmax is NaN
+        weights_BHLM = weights_BHLM.masked_fill(scores_BHLM.isneginf().all(-1, keepdim=True), 0)
+    weights_BHLM = F.dropout(weights_BHLM, dropout) if dropout else weights_BHLM
+    y_BHLK = weights_BHLM @ v_BHMK
+    extra_BHLK = position.value(weights_BHLM, scene, memory)
+    return y_BHLK if extra_BHLK is None else y_BHLK + extra_BHLK

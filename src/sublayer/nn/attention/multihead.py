@@ -1,0 +1,160 @@
+"""Multi-head self-attention: the frame that a pattern, a position and a memory fill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from sublayer.nn.attention.blocks import attend_blocks, serves, spread
+from sublayer.nn.attention.heads import Heads, join_heads, split_heads
+from sublayer.nn.attention.kernel import attend
+from sublayer.nn.attention.pattern import Causal, Pattern, Window, sight
+from sublayer.nn.linear import linear
+from sublayer.nn.memory import Cache, Hidden, KeyValues, NoMemory, Remember
+from sublayer.nn.part import Place, Work
+from sublayer.nn.position.base import Position
+from sublayer.nn.position.none import NoPosition
+from sublayer.nn.scene import Scene
+from sublayer.nn.state import Constant, Growing
+
+
+class MultiHead(Heads):
+    """concat_h(softmax(q_h k_hᵀ/√K) v_h) W_o (Vaswani et al. 2017, section 3.2.2).
+
+    Fewer key/value heads than query heads make it grouped-query (Ainslie et al. 2023), one makes it multi-query
+    (Shazeer 2019). Queries, keys and values come from one fused matrix, in that order.
+    """
+
+    class Config(Heads.Config, tag="multihead"):
+        pattern: Pattern.Config = Causal.Config()
+        """Who may see whom."""
+        memory: Remember.Config = Cache.Config()
+        """What is kept of earlier segments."""
+
+        @property
+        def reach(self) -> int | None:
+            """How many earlier places are kept at most; None for all."""
+            limits = [reach for reach in (self.pattern.reach, self.memory.reach) if reach is not None]
+            return min(limits) if limits else None
+
+        @property
+        def splits(self) -> bool:
+            return self.memory.splits
+
+        def position(self, place: Place) -> Position.Config:
+            return place.position or NoPosition.Config()
+
+        def params(self, place: Place) -> int:
+            H, G, K = self.sizes(place.dim)
+            wide = (H + 2 * G) * K
+            projections = place.dim * (wide + H * K) + ((wide + place.dim) if self.bias else 0)
+            return projections + self.position(place).layer_params(place.dim, H, K)
+
+        def flops(self, place: Place, work: Work) -> int:
+            H, G, K = self.sizes(place.dim)
+            memory = work.memory if self.reach is None else min(work.memory, self.reach)
+            frozen = work.frozen or not self.memory.hidden
+            L, M = work.length, memory + work.length
+            queries = 2 * L * place.dim * H * K * 2
+            keys = 2 * (L if frozen else M) * place.dim * G * K * 2
+            position = self.position(place).layer_flops(H, K, place.dim, L, M, frozen)
+            return queries + keys + position + 2 * 2 * H * K * self._pairs(place, L, M)
+
+        def _pairs(self, place: Place, L: int, M: int) -> int:
+            """Queries × keys that are multiplied, masked ones included."""
+            layer = self.position(place).owner
+            if isinstance(self.pattern, Window.Config) and serves(self.pattern, layer, True, L):
+                return -(-L // self.pattern.size) * self.pattern.size * spread(self.pattern)
+            return L * M
+
+    def __init__(self, config: Config, place: Place) -> None:
+        super().__init__()
+        self.config = config
+        self.heads, self.groups, self.head_dim = config.sizes(place.dim)
+        self.qkv = linear(place.dim, (self.heads + 2 * self.groups) * self.head_dim, config.bias)
+        self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
+        self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | Hidden | None = None
+    ) -> tuple[Float[Tensor, "B L D"], KeyValues | Hidden | None]:
+        if self.config.memory.hidden and not isinstance(state, KeyValues):
+            q_BHLK, k_BGMK, v_BGMK, state = self._read_hidden(x_BLD, scene, state)
+        else:
+            q_BHLK, k_BGMK, v_BGMK, state = self._read_keys(x_BLD, scene, state)
+        dropout = self.config.dropout if self.training else 0.0
+        pattern, memory = self.config.pattern, self.config.memory
+        if isinstance(pattern, Window.Config) and self._by_blocks(scene):
+            y_BHLK = attend_blocks(q_BHLK, k_BGMK, v_BGMK, pattern, self.position, scene, dropout)
+        else:
+            seen = sight(scene, pattern, memory, k_BGMK.shape[2] - q_BHLK.shape[2])
+            table = state.table.value if isinstance(state, KeyValues) and state.table else None
+            y_BHLK = attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, table, dropout)
+        return self.output(join_heads(y_BHLK)), state
+
+    def _by_blocks(self, scene: Scene) -> bool:
+        """A window inside a segment memory would need both masks: that pair takes the rectangle."""
+        plain = not self.config.memory.hidden
+        return plain and serves(self.config.pattern, self.position, scene.even, scene.length)
+
+    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> KeyValues | Hidden | None:
+        if self.config.memory.hidden and not isinstance(state, KeyValues):
+            return self._keep_hidden(x_BLD, state)
+        return self._read_keys(x_BLD, scene, state)[3]
+
+    def _read_keys(
+        self, x_BLD: Tensor, scene: Scene, state: KeyValues | None
+    ) -> tuple[Tensor, Tensor, Tensor, KeyValues | None]:
+        """Project the segment, and put its keys and values after the remembered ones."""
+        q_BHLK, k_BGLK, v_BGLK = self._split(self.qkv(x_BLD))
+        k_BGLK = self.position.key(k_BGLK, scene, 0)
+        if isinstance(self.config.memory, NoMemory.Config):
+            return q_BHLK, k_BGLK, v_BGLK, None
+        if state is None:
+            return q_BHLK, k_BGLK, v_BGLK, KeyValues(Growing.of(k_BGLK, 2), Growing.of(v_BGLK, 2))
+        reach = self.config.reach
+        attended = scene.length + (len(state) if reach is None else min(reach, len(state)))
+        k, v = state.k.append(k_BGLK, reach), state.v.append(v_BGLK, reach)
+        return q_BHLK, k.last(attended), v.last(attended), KeyValues(k, v, state.table)
+
+    def _read_hidden(
+        self, x_BLD: Tensor, scene: Scene, state: Hidden | None
+    ) -> tuple[Tensor, Tensor, Tensor, Hidden]:
+        """Project remembered hidden states again, with the segment's own after them."""
+        if state is None:
+            q_BHLK, k_BGMK, v_BGMK = self._split(self.qkv(x_BLD))
+            return q_BHLK, self.position.key(k_BGMK, scene, 0), v_BGMK, self._keep_hidden(x_BLD, None)
+        remembered_BPD = state.x.last(self.config.reach)
+        memory = remembered_BPD.shape[1]
+        both_BMD = torch.cat([remembered_BPD, x_BLD], dim=1)
+        queries = self.heads * self.head_dim
+        bias_q, bias_kv = (None, None) if self.qkv.bias is None else self.qkv.bias.tensor_split([queries])
+        q_BHLK = split_heads(F.linear(x_BLD, self.qkv.weight[:queries], bias_q), self.heads)
+        k_BMZ, v_BMZ = F.linear(both_BMD, self.qkv.weight[queries:], bias_kv).chunk(2, dim=-1)
+        k_BGMK, v_BGMK = split_heads(k_BMZ, self.groups), split_heads(v_BMZ, self.groups)
+        return q_BHLK, self.position.key(k_BGMK, scene, memory), v_BGMK, self._keep_hidden(x_BLD, state)
+
+    def _keep_hidden(self, x_BLD: Tensor, state: Hidden | None) -> Hidden:
+        if state is None:
+            return Hidden(Growing.of(x_BLD.detach(), 1))
+        return Hidden(state.x.append(x_BLD.detach(), self.config.reach))
+
+    def freeze(self, state: Hidden, scene: Scene) -> KeyValues:
+        """Hidden states turned into keys and values once, with the table of distances; for inference.
+
+        `scene` is one whose segment is empty and whose past is what the state remembers.
+        """
+        x_BMD = state.x.last(self.config.reach)
+        _, k_BGMK, v_BGMK = self._split(self.qkv(x_BMD))
+        k_BGMK = self.position.key(k_BGMK, scene, x_BMD.shape[1])
+        table = self.position.table((self.config.reach or 0) + 1)
+        return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2), None if table is None else Constant(table))
+
+    def _split(self, qkv_BLZ: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        sizes = [self.heads * self.head_dim, self.groups * self.head_dim, self.groups * self.head_dim]
+        q_BLZ, k_BLZ, v_BLZ = qkv_BLZ.split(sizes, dim=-1)
+        return split_heads(q_BLZ, self.heads), split_heads(k_BLZ, self.groups), split_heads(v_BLZ, self.groups)

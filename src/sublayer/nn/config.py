@@ -1,0 +1,280 @@
+"""Config: what a model is, as data.
+
+Peculiar here:
+- a class owns its `Config`; `class Config(Position.Config, tag="alibi")` enters it in its family's phone book
+- the phone book is open: a field of a family takes an instance, a name, or a dict with `kind`, of any registered class,
+  and always dumps the concrete class (a pydantic union would be closed, a base-typed field would drop fields)
+- every error names the path, in one line
+- `but` and `override` reach inside by dotted path; loading never imports anything
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
+from pydantic._internal._model_construction import ModelMetaclass
+from pydantic_core import core_schema
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be: the path, the value, what was expected, the remedy; one line."""
+
+
+class _ConfigType(ModelMetaclass):
+    """Tells a nested Config which class owns it, and turns pydantic's errors into one-line ConfigErrors."""
+
+    def __set_name__(cls, owner: type, name: str) -> None:  # noqa: N805 (a metaclass)
+        if name == "Config":
+            cls.owner = owner
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 (a metaclass)
+        try:
+            return super().__call__(*args, **kwargs)
+        except ValidationError as error:
+            raise ConfigError(describe(error, cls.tag)) from None
+
+
+class Config(BaseModel, metaclass=_ConfigType):
+    """Frozen, typed, tagged by `kind`; unknown fields are refused."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=False, validate_default=True, use_attribute_docstrings=True
+    )
+
+    family: ClassVar[str] = ""
+    """What the class is a kind of; the base Config of a family sets it."""
+    tag: ClassVar[str] = ""
+    """The name of this kind in its family."""
+    registry: ClassVar[dict[str, type[Config]]] = {}
+    """The family's phone book, shared by all its kinds."""
+    owner: ClassVar[type]
+    """The class this is the Config of."""
+    shortcuts: ClassVar[tuple[str, ...]] = ()
+    """Fields whose insides can be named without naming the field: `s.heads` for `stack.alphabet.s.heads`."""
+
+    def __init_subclass__(cls, tag: str = "", family: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if family:
+            cls.family, cls.registry = family, {}
+        if tag:
+            cls.tag = tag
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, tag: str = "", **kwargs: Any) -> None:
+        if tag:
+            known = cls.registry.get(tag)
+            if known is not None and known.__qualname__ != cls.__qualname__:
+                raise ConfigError(f"{cls.family} kind {tag!r} is taken by {known.__qualname__}; choose another tag")
+            cls.registry[tag] = cls
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        if cls.tag:
+            return handler(source)
+        return core_schema.no_info_plain_validator_function(
+            cls._look_up, serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value.dump())
+        )
+
+    @classmethod
+    def _look_up(cls, value: Any) -> Config:
+        """An instance, a name, or a dict with `kind`, as the registered class."""
+        if isinstance(value, Config):
+            if isinstance(value, cls):
+                return value
+            raise ValueError(f"{value.tag!r} is a {value.family}, expected a {cls.family}")
+        if isinstance(value, str):
+            value = {"kind": value}
+        if not isinstance(value, Mapping) or "kind" not in value:
+            raise ValueError(f"expected a {cls.family}: a name ({', '.join(cls.registry)}), or a table with 'kind'")
+        return cls.kind_of(value["kind"]).model_validate(value)
+
+    @classmethod
+    def kind_of(cls, name: Any) -> type[Config]:
+        if name not in cls.registry:
+            raise ValueError(unknown(f"{cls.family} kind", str(name), cls.registry))
+        return cls.registry[name]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_kind(cls, data: Any) -> Any:
+        if isinstance(data, str) and data == cls.tag:
+            return {}
+        if not isinstance(data, Mapping) or "kind" not in data:
+            return data
+        if data["kind"] != cls.tag:
+            raise ValueError(f"expected kind {cls.tag!r}, got {data['kind']!r}")
+        return {key: value for key, value in data.items() if key != "kind"}
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, handler: Any) -> dict[str, Any]:
+        return {"kind": self.tag, **handler(self)}
+
+    # Reading and writing
+
+    @classmethod
+    def parse(cls, data: Any, path: str = "") -> Self:
+        """A config from plain data; `path` stands in front of every error's path."""
+        try:
+            return cls._look_up(data) if not cls.tag else cls.model_validate(data)  # pyright: ignore[reportReturnType]
+        except ValidationError as error:
+            raise ConfigError(describe(error, path)) from None
+        except ValueError as error:
+            raise ConfigError(f"{path}: {error}" if path else str(error)) from None
+
+    def dump(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+    def to_json(self) -> str:
+        return json.dumps(self.dump(), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls.parse(_read(json.loads, text, "JSON"))
+
+    def to_toml(self) -> str:
+        """TOML has no null: a field that is None is left out, and comes back as its default, None."""
+        return tomli_w.dumps(_without_none(self.dump()))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        return cls.parse(_read(tomllib.loads, text, "TOML"))
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the canonical JSON: the same for the same model, on any machine."""
+        canonical = json.dumps(self.dump(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def diff(self, other: Config) -> dict[str, tuple[Any, Any]]:
+        """Dotted path → (here, there), for every leaf that differs; a side without the leaf shows None."""
+        here, there = dict(_leaves(self.dump())), dict(_leaves(other.dump()))
+        paths = [*here, *(path for path in there if path not in here)]
+        return {path: (here.get(path), there.get(path)) for path in paths if here.get(path) != there.get(path)}
+
+    # Changing
+
+    def but(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
+        """The same config with some values changed: `base.but({"s.heads": 4}, dim=256)`."""
+        return self.override({**(changes or {}), **fields})
+
+    def override(self, changes: Mapping[str, Any]) -> Self:
+        """Apply dotted `changes` one after another, then check the whole."""
+        data = self.dump()
+        for key, value in changes.items():
+            self._change(data, key, value)
+        return type(self).parse(data)
+
+    def _change(self, data: dict[str, Any], key: str, value: Any) -> None:
+        path = self.locate(key, data)
+        if path is None:
+            raise ConfigError(unknown("key", key, self.keys()))
+        self.assign(data, path, value.dump() if isinstance(value, Config) else value)
+
+    def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:
+        """Put a value at a full path of this config's plain data; a class with rules of its own overrides this."""
+        inner = getattr(self, path[0], None)
+        if len(path) > 1 and isinstance(inner, Config) and _kind(data.get(path[0])) == inner.tag:
+            inner.assign(data[path[0]], path[1:], value)
+        else:
+            put(data, path, value)
+
+    def locate(self, key: str, data: Mapping[str, Any]) -> list[str] | None:
+        """The full path of a key, looking through the shortcuts; None where nothing has that name."""
+        head, *rest = key.split(".")
+        if head in type(self).model_fields:
+            inner = getattr(self, head)
+            if rest and isinstance(inner, Config) and _kind(data.get(head)) == inner.tag:
+                found = inner.locate(".".join(rest), data[head])
+                return [head, *(found or rest)]
+            return [head, *rest]
+        for shortcut in self.shortcuts:
+            inner = getattr(self, shortcut)
+            if isinstance(inner, Mapping) and head in data.get(shortcut, {}):
+                return [shortcut, head, *rest]
+            if isinstance(inner, Config) and (found := inner.locate(key, data[shortcut])):
+                return [shortcut, *found]
+        return None
+
+    def keys(self) -> list[str]:
+        """Every key that `override` takes, shortcuts as they may be written."""
+        names: list[str] = []
+        for field in type(self).model_fields:
+            inner = getattr(self, field)
+            prefix = "" if field in self.shortcuts else f"{field}."
+            names += [] if field in self.shortcuts else [field]
+            if isinstance(inner, Config):
+                names += [prefix + name for name in inner.keys()]
+            elif isinstance(inner, Mapping):
+                for letter, config in inner.items():
+                    if isinstance(config, Config):
+                        names += [f"{prefix}{letter}.{name}" for name in config.keys()]
+        return names
+
+
+def put(data: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a leaf of nested plain data; a kind given by its bare name becomes a table on the way."""
+    for depth, step in enumerate(path[:-1]):
+        if isinstance(data.get(step), str):
+            data[step] = {"kind": data[step]}
+        if data.get(step) is None:
+            data[step] = {}
+        if not isinstance(data[step], dict):
+            raise ConfigError(f"{'.'.join(path)}: {'.'.join(path[: depth + 1])} is {data[step]!r}, which has no fields")
+        data = data[step]
+    data[path[-1]] = value
+
+
+def describe(error: ValidationError, path: str = "") -> str:
+    """pydantic's findings in one line: `path: what is wrong`, the first in full and a count of the rest."""
+    findings = error.errors(include_url=False, include_context=False)
+    first = findings[0]
+    where = ".".join(str(step) for step in ((path,) if path else ()) + tuple(first["loc"]))
+    said = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        said = "there is no such field"
+    elif first["type"] == "missing":
+        said = "a value is required"
+    elif not first["type"].startswith("value_error"):
+        said = f"{said[0].lower()}{said[1:]}, got {first['input']!r}"
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    return f"{where}: {said}{more}" if where else f"{said}{more}"
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """`unknown paper 'gtp2'; did you mean gpt2, …?`"""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else f"expected one of {', '.join(known)}"
+    return f"unknown {what} {name!r}; {hint}"
+
+
+def _kind(value: Any) -> Any:
+    return value.get("kind") if isinstance(value, Mapping) else value
+
+
+def _read(loads: Any, text: str, form: str) -> Any:
+    try:
+        return loads(text)
+    except ValueError as error:
+        raise ConfigError(f"not valid {form}: {error}") from None
+
+
+def _leaves(data: Any, path: str = "") -> Iterable[tuple[str, Any]]:
+    if isinstance(data, Mapping) and data:
+        for key, value in data.items():
+            yield from _leaves(value, f"{path}.{key}" if path else key)
+    else:
+        yield path, data
+
+
+def _without_none(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_none(value) for key, value in data.items() if value is not None}
+    return data

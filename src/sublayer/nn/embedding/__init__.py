@@ -1,0 +1,30 @@
+"""Token ids to vectors, and hidden vectors to scores."""
+
+from sublayer.nn.embedding.adaptive import AdaptiveEmbedding
+from sublayer.nn.embedding.adaptive_softmax import AdaptiveSoftmax
+from sublayer.nn.embedding.base import Embedding
+from sublayer.nn.embedding.classify import Classify
+from sublayer.nn.embedding.factorised import FactorisedEmbedding
+from sublayer.nn.embedding.head import Head
+from sublayer.nn.embedding.linear import LinearHead, MatrixHead
+from sublayer.nn.embedding.masked_lm import MaskedLM
+from sublayer.nn.embedding.mixture import MixtureOfSoftmaxes
+from sublayer.nn.embedding.span import Span
+from sublayer.nn.embedding.tied import TiedHead
+from sublayer.nn.embedding.token import TokenEmbedding
+
+__all__ = [
+    "AdaptiveEmbedding",
+    "AdaptiveSoftmax",
+    "Classify",
+    "Embedding",
+    "FactorisedEmbedding",
+    "Head",
+    "LinearHead",
+    "MaskedLM",
+    "MatrixHead",
+    "MixtureOfSoftmaxes",
+    "Span",
+    "TiedHead",
+    "TokenEmbedding",
+]

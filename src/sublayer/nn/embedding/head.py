@@ -1,0 +1,100 @@
+"""Head: hidden vectors to scores, to probabilities, and to the loss of training."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int, Num
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from sublayer.nn.config import Config
+from sublayer.nn.embedding import cross_entropy
+from sublayer.nn.embedding.base import Embedding, first_outside
+
+
+class Head(nn.Module):
+    """Abstract: a kind gives `forward`; `log_probs` and `loss` follow from it, and are overridden where it pays.
+
+    What a head shares with the embedding stays the embedding's: it is registered, saved and counted there alone.
+    """
+
+    class Config(Config, family="head"):
+        pools: ClassVar[bool] = False
+        """Whether it gives one answer per row, not one per place."""
+
+        def build(self, vocab: int, dim: int, embedding: Embedding) -> Head:
+            self.check(vocab, dim, embedding.config)
+            return self.owner(self, vocab, dim, embedding)
+
+        def check(self, vocab: int, dim: int, embedding: Embedding.Config) -> None:
+            """Raise ValueError where it cannot go with these sizes or that embedding."""
+
+        def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:
+            """Without what is shared with the embedding."""
+            raise NotImplementedError(f"{type(self).__qualname__} does not say how many parameters it has")
+
+        def flops(self, vocab: int, dim: int, embedding: Embedding.Config, length: int) -> int:
+            """Matmul work of one row of `length` places."""
+            raise NotImplementedError(f"{type(self).__qualname__} does not say how many FLOPs it takes")
+
+    def __init__(self, classes: int, embedding: Embedding | None = None, cells: int | None = None) -> None:
+        """`cells`: scores formed for each token, where that is not one a class."""
+        super().__init__()
+        self.classes, self.cells = classes, cells or classes
+        # A plain reference: the model owns the embedding, and a module registered twice would be saved twice.
+        object.__setattr__(self, "embedding", embedding)
+
+    embedding: Embedding
+
+    def forward(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
+        """Scores; normalised already where the kind must normalise to have any."""
+        raise NotImplementedError
+
+    def log_probs(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
+        return F.log_softmax(self(h_BLD), dim=-1)
+
+    def loss(
+        self,
+        h_BLD: Float[Tensor, "*BL D"],
+        target: Int[Tensor, "*BL"],
+        weights: Num[Tensor, "*BL"] | None = None,
+        smoothing: float = 0.0,
+    ) -> Float[Tensor, ""]:
+        """Mean cross entropy in nats over the targets that are not −100, by weight where weights are given.
+
+        smoothing: how much of each target is spread evenly over all classes (Szegedy et al. 2016, section 7).
+        """
+        target_N = target.reshape(-1).long()
+        weights_N = None if weights is None else weights.reshape(-1)
+        try:
+            return self.mean_loss(h_BLD.reshape(-1, h_BLD.shape[-1]), target_N, weights_N, smoothing)
+        except IndexError:
+            raise outside(target_N, self.classes) from None
+
+    def mean_loss(
+        self, h_ND: Float[Tensor, "N D"], target_N: Int[Tensor, " N"], weights_N: Tensor | None, smoothing: float
+    ) -> Float[Tensor, ""]:
+        """`loss` of tokens in a row. Too many scores are formed for some tokens at a time, and again for backward."""
+        rows = max(1, cross_entropy.LARGE // self.cells)
+        if len(h_ND) <= rows:
+            return cross_entropy.of_scores(self(h_ND), target_N, weights_N, smoothing)
+        loss_N = torch.cat(
+            [
+                checkpoint(self._each, h, target, smoothing, use_reentrant=False)
+                for h, target in zip(h_ND.split(rows), target_N.split(rows), strict=True)
+            ]
+        )
+        return cross_entropy.reduce(loss_N, target_N, weights_N)
+
+    def _each(self, h_ND: Tensor, target_N: Tensor, smoothing: float) -> Tensor:
+        return F.cross_entropy(self(h_ND), target_N, reduction="none", label_smoothing=smoothing)
+
+
+def outside(target: Tensor, classes: int) -> ValueError:
+    return ValueError(
+        f"target: {first_outside(target, classes)} is outside the {classes} classes of the head; "
+        f"targets run from 0 to {classes - 1}, and -100 marks what is not to be predicted"
+    )

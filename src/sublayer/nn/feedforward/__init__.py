@@ -1,0 +1,7 @@
+"""Parts that treat each place by itself."""
+
+from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
+from sublayer.nn.feedforward.dense import Dense
+from sublayer.nn.feedforward.glu import Glu
+
+__all__ = ["ACTIVATIONS", "Activation", "Dense", "Glu"]

@@ -1,0 +1,46 @@
+"""The feed-forward of the first Transformer: two matrices with an activation between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
+from sublayer.nn.linear import linear
+from sublayer.nn.part import Part, Place, Work
+from sublayer.nn.scene import Scene
+
+
+class Dense(Part):
+    """W₂ act(W₁ x + b₁) + b₂ (Vaswani et al. 2017, eq. 2)."""
+
+    class Config(Part.Config, tag="dense"):
+        inner: int | None = None
+        """Width between the matrices; None: 4·dim."""
+        activation: Activation = "relu"
+        bias: bool = True
+        dropout: float = 0.0
+        """On the activations."""
+
+        def width(self, dim: int) -> int:
+            return 4 * dim if self.inner is None else self.inner
+
+        def params(self, place: Place) -> int:
+            F, D = self.width(place.dim), place.dim
+            return 2 * D * F + (F + D if self.bias else 0)
+
+        def flops(self, place: Place, work: Work) -> int:
+            return 2 * work.length * 2 * place.dim * self.width(place.dim)
+
+    def __init__(self, config: Config, place: Place) -> None:
+        super().__init__()
+        inner = config.width(place.dim)
+        self.act = ACTIVATIONS[config.activation]
+        self.enter = linear(place.dim, inner, config.bias)
+        self.output = linear(inner, place.dim, config.bias)
+        self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
+
+    def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:
+        return self.output(self.drop(self.act(self.enter(x_BLD)))), None

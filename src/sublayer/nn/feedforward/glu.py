@@ -1,0 +1,50 @@
+"""Gated linear units: one half of the inner width decides how much of the other half passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
+from sublayer.nn.linear import linear
+from sublayer.nn.part import Part, Place, Work
+from sublayer.nn.scene import Scene
+
+
+class Glu(Part):
+    """W₂ (act(W x) · V x) (Shazeer 2020). The activation names the member:
+
+    sigmoid GLU · relu ReGLU · gelu GEGLU · swish SwiGLU · linear LiGLU (bilinear).
+    """
+
+    class Config(Part.Config, tag="glu"):
+        inner: int | None = None
+        """Width of each half; None: 8/3·dim, as many parameters as a dense one of 4·dim."""
+        activation: Activation = "sigmoid"
+        bias: bool = False
+        dropout: float = 0.0
+        """On the gated activations."""
+
+        def width(self, dim: int) -> int:
+            return 8 * dim // 3 if self.inner is None else self.inner
+
+        def params(self, place: Place) -> int:
+            F, D = self.width(place.dim), place.dim
+            return 3 * D * F + (2 * F + D if self.bias else 0)
+
+        def flops(self, place: Place, work: Work) -> int:
+            return 2 * work.length * 3 * place.dim * self.width(place.dim)
+
+    def __init__(self, config: Config, place: Place) -> None:
+        super().__init__()
+        inner = config.width(place.dim)
+        self.act = ACTIVATIONS[config.activation]
+        self.enter = linear(place.dim, 2 * inner, config.bias)
+        self.output = linear(inner, place.dim, config.bias)
+        self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
+
+    def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:
+        gate_BLF, up_BLF = self.enter(x_BLD).chunk(2, dim=-1)
+        return self.output(self.drop(self.act(gate_BLF) * up_BLF)), None

@@ -1,0 +1,132 @@
+"""Layouts: the word that spells a stack, and the rules that write such words.
+
+    (sf)x16                 sixteen times attention, feed-forward
+    (s)x6 (sf)x10 (f)x6     Sandwich(6)
+    ((sf)x2 c)x3            groups nest
+
+Letters are single; `x<count>` stands only right after `)`; white space is ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+Tree: TypeAlias = "list[str | tuple[Tree, int]]"
+"""Letters, and groups with the number of times they are repeated."""
+
+
+class LayoutError(ValueError):
+    """A layout that cannot be read."""
+
+
+def parse(layout: str) -> Tree:
+    """The layout's groups and letters, repeats not yet written out."""
+    open_groups: list[Tree] = [[]]
+    rest = layout
+    while rest := rest.lstrip():
+        if rest[0] == "(":
+            open_groups.append([])
+            rest = rest[1:]
+        elif rest[0] == ")":
+            if len(open_groups) == 1:
+                raise LayoutError(f"layout {layout!r} has a ')' without its '('; write for example (sf)x12")
+            group = open_groups.pop()
+            if not group:
+                raise LayoutError(f"layout {layout!r} has an empty group; put letters between '(' and ')'")
+            rest = rest[1:].lstrip()
+            times = re.match(r"x(\d+)", rest)
+            open_groups[-1].append((group, int(times[1]) if times else 1))
+            if times and int(times[1]) < 1:
+                raise LayoutError(f"layout {layout!r} repeats a group {times[1]} times; a repeat is at least 1")
+            rest = rest[times.end() :] if times else rest
+        elif rest[0].isascii() and rest[0].isalpha() and rest[0] != "x":
+            open_groups[-1].append(rest[0])
+            rest = rest[1:]
+        else:
+            raise LayoutError(
+                f"layout {layout!r} has {rest[0]!r} where a letter or a group should stand; "
+                "a repeat is written right after ')', as in (sf)x12"
+            )
+    if len(open_groups) > 1:
+        raise LayoutError(f"layout {layout!r} has a '(' without its ')'; write for example (sf)x12")
+    if not open_groups[0]:
+        raise LayoutError("the layout is empty; write for example (sf)x12")
+    return open_groups[0]
+
+
+def write(tree: Tree) -> str:
+    """The layout string of a tree."""
+    pieces = []
+    for item in tree:
+        if isinstance(item, str):
+            pieces.append(item)
+        else:
+            group, times = item
+            pieces.append(f" ({write(group)})" + (f"x{times}" if times > 1 else "") + " ")
+    return " ".join("".join(pieces).split()).replace("( ", "(").replace(" )", ")")
+
+
+def expand(layout: str | Tree) -> str:
+    """The whole word, one letter a sublayer: `(sf)x2` → `sfsf`."""
+    tree = parse(layout) if isinstance(layout, str) else layout
+    return "".join(item if isinstance(item, str) else expand(item[0]) * item[1] for item in tree)
+
+
+def spell(word: str) -> str:
+    """A short layout for a word: at each place the group whose repeats cover most, the shortest such group."""
+    pieces, at = [], 0
+    while at < len(word):
+        best, best_times = word[at], 1
+        for size in range(1, (len(word) - at) // 2 + 1):
+            group, times = word[at : at + size], 1
+            while word.startswith(group, at + size * times):
+                times += 1
+            if times > 1 and size * times > len(best) * best_times:
+                best, best_times = group, times
+        if best_times > 1:
+            pieces.append(f" ({best})x{best_times} ")
+        else:
+            pieces.append(best)
+        at += len(best) * best_times
+    return " ".join("".join(pieces).split())
+
+
+def repeats(layout: str) -> list[int]:
+    """How many sublayers each top-level repeat holds: `(sfff)x6 (f)x8` → six fours and eight ones."""
+    lengths: list[int] = []
+    for item in parse(layout):
+        lengths += [1] if isinstance(item, str) else [len(expand(item[0]))] * item[1]
+    return lengths
+
+
+def sandwich(layout: str, k: float) -> str:
+    """k attentions first, k feed-forwards last, interleaved between (Press et al. 2020): the parts stay the same."""
+    pairs, odd = divmod(len(expand(layout)), 2)
+    if odd or not 0 <= k <= pairs or k != int(k):
+        raise LayoutError(f"sandwich({k:g}) needs an even layout of at least {2 * k:g} sublayers, got {layout!r}")
+    k = int(k)
+    groups = ("s", k), ("sf", pairs - k), ("f", k)
+    return " ".join(f"({group})x{times}" for group, times in groups if times)
+
+
+def par(layout: str, p: float) -> str:
+    """One attention in p sublayers, evenly within the first two thirds (Mandava et al. 2020, section 2.3)."""
+    n = len(expand(layout))
+    m = round(n / p) if p > 0 else 0
+    if not 1 <= m <= n:
+        raise LayoutError(f"par({p:g}) of {n} sublayers leaves {m} attentions; choose p between 1 and {n}")
+    gap = max(1, round((2 * n / 3 + 1) / m))
+    places = {gap * a for a in range(m)}
+    return spell("".join("s" if at in places else "f" for at in range(n)))
+
+
+RULES: dict[str, Callable[[str, float], str]] = {"sandwich": sandwich, "par": par}
+"""Rules that rewrite any base's layout: `layout=par(5)`."""
+
+
+def apply_rule(rule: str, layout: str) -> str:
+    """`par(5)` on a base's layout; anything that is not a rule comes back as it is."""
+    call = re.fullmatch(rf"\s*({'|'.join(RULES)})\(\s*(\d+(?:\.\d+)?)\s*\)\s*", rule)
+    return RULES[call[1]](layout, float(call[2])) if call else rule

@@ -1,0 +1,9 @@
+"""Whole models: embedding, stack, head."""
+
+from sublayer.nn.model.base import Model
+from sublayer.nn.model.cost import Cost, Flops
+from sublayer.nn.model.decoder import Decoder
+from sublayer.nn.model.encoder import Encoder
+from sublayer.nn.model.encoder_decoder import EncoderDecoder
+
+__all__ = ["Cost", "Decoder", "Encoder", "EncoderDecoder", "Flops", "Model"]

@@ -1,0 +1,127 @@
+"""Model: ids in, hidden vectors out, and the state that goes on. Heads turn hidden vectors into scores or a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from sublayer.nn.config import Config
+from sublayer.nn.memory import Hidden
+from sublayer.nn.model.cost import Cost
+from sublayer.nn.scene import Scene, check_ids, check_mask
+from sublayer.nn.stack import Stack
+from sublayer.nn.state import Growing, State
+
+
+class Model(nn.Module):
+    """Abstract: `h_BLD, state = model(ids_BL, state=None, valid_BL=None)`."""
+
+    class Config(Config, family="model"):
+        remembers: ClassVar[bool] = True
+        """Whether it goes from segment to segment with a state."""
+
+        vocab: int
+        """Token ids it knows."""
+        dim: int
+        """Width of the stream."""
+
+        def build(self) -> Model:
+            return self.owner(self)
+
+        @property
+        def stacks(self) -> dict[str, Stack.Config]:
+            """Its stacks by the name that prefixes their keys; one without a prefix is ''."""
+            raise NotImplementedError
+
+        def cost(self, length: int = 64, memory: int | None = None) -> Cost:
+            """For `length` new places after `memory` remembered ones (None: as many as it keeps)."""
+            raise NotImplementedError
+
+
+def open_scene(
+    ids_BL: Int[Tensor, "B L"],
+    vocab: int,
+    state: State | None,
+    valid_BL: Bool[Tensor, "B L"] | None = None,
+    position_BL: Int[Tensor, "#B L"] | None = None,
+    segments: Sequence[int] | None = None,
+) -> Scene:
+    """What a pass over these ids knows; consumes the state."""
+    check_ids("ids", ids_BL, vocab)
+    B, L = ids_BL.shape
+    if valid_BL is not None:
+        check_mask("valid", valid_BL, (B, L))
+    if state is not None:
+        state.take()
+    start = state.start if state else 0
+    now = torch.arange(start, start + L, device=ids_BL.device)[None]
+    cuts_L = None if segments is None else _segment_starts(segments, start, L, ids_BL.device)
+    source = {} if state is None else {"source_BSD": state.source_BSD, "source_valid_BS": state.source_valid_BS}
+    ragged = valid_BL is not None or position_BL is not None or (state is not None and state.past_i is not None)
+    if not ragged:
+        return Scene(now, start, segment_L=cuts_L, **source)
+    valid_BL = torch.ones_like(ids_BL, dtype=torch.bool) if valid_BL is None else valid_BL
+    past_i_BP, past_valid_BP, next_B = _history(state, B, ids_BL.device)
+    if position_BL is None:
+        position_BL = (next_B[:, None] + valid_BL.cumsum(1) - 1).clamp(min=0)
+    elif position_BL.shape not in ((B, L), (1, L)):
+        raise ValueError(f"positions: expected shape {(B, L)}, got {tuple(position_BL.shape)}; give one per token")
+    return Scene(position_BL.expand(B, L), start, valid_BL, past_i_BP, past_valid_BP, cuts_L, **source)
+
+
+def close_scene(scene: Scene, parts: tuple[object, ...], state: State | None) -> State:
+    """The state after the pass."""
+    source = {"source_BSD": scene.source_BSD, "source_valid_BS": scene.source_valid_BS}
+    start = scene.start + scene.length
+    if scene.even:
+        return State(parts, start, **source)
+    assert scene.valid_BL is not None
+    last_BL = torch.where(scene.valid_BL, scene.i_BL, -1)
+    before_B = _history(state, len(last_BL), last_BL.device)[2]
+    next_B = torch.maximum(before_B, last_BL.amax(1) + 1)
+    if state is None or state.past_i is None or state.past_valid is None:
+        past_i, past_valid = Growing.of(scene.positions(scene.start), 1), Growing.of(scene.valid(scene.start), 1)
+    else:
+        past_i, past_valid = state.past_i.append(scene.i_BL), state.past_valid.append(scene.valid_BL)
+    return State(parts, start, next_B, past_i, past_valid, **source)
+
+
+def _history(state: State | None, batch: int, device: torch.device) -> tuple[Tensor | None, Tensor | None, Tensor]:
+    """Positions and validity of earlier places, written out if they were even, and the next position per row."""
+    if state is None or state.start == 0:
+        return None, None, torch.zeros(batch, dtype=torch.long, device=device)
+    if state.past_i is not None and state.past_valid is not None and state.next_B is not None:
+        return state.past_i.value, state.past_valid.value, state.next_B
+    i_BP = torch.arange(state.start, device=device).expand(batch, -1)
+    return i_BP, torch.ones_like(i_BP, dtype=torch.bool), torch.full((batch,), state.start, device=device)
+
+
+def _segment_starts(segments: Sequence[int], start: int, length: int, device: torch.device) -> Tensor:
+    if sum(segments) != length:
+        raise ValueError(f"segments: lengths {tuple(segments)} add up to {sum(segments)}, the input has {length} places")
+    counts = torch.tensor(segments, device=device)
+    return start + (counts.cumsum(0) - counts).repeat_interleave(counts)
+
+
+def freeze(stack: Stack, state: State) -> State:
+    """Remembered hidden states turned into keys and values once, for inference; consumes the state."""
+    state.take()
+    parts = []
+    for sublayer, kept in zip(stack.sublayers, state.parts, strict=True):
+        if isinstance(kept, Hidden):
+            kept = sublayer.part.freeze(kept, _empty_scene(state, kept.x.buffer))
+        parts.append(kept)
+    return replace(state, parts=tuple(parts), used=False)
+
+
+def _empty_scene(state: State, like: Tensor) -> Scene:
+    """No new place, and the past that the state knows."""
+    if state.past_i is None or state.past_valid is None:
+        return Scene(torch.empty(1, 0, dtype=torch.long, device=like.device), state.start)
+    nothing_B0 = state.past_i.value[:, :0]
+    return Scene(nothing_B0, state.start, nothing_B0.bool(), state.past_i.value, state.past_valid.value)

@@ -1,0 +1,44 @@
+"""Decoder: a language model, left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Bool, Float, Int
+from pydantic import model_validator
+from torch import Tensor
+
+from sublayer.nn.model.base import close_scene, freeze, open_scene
+from sublayer.nn.model.pairs import check_head, check_stack
+from sublayer.nn.model.single import SingleStack
+from sublayer.nn.state import State
+
+
+class Decoder(SingleStack):
+    """p(token | tokens before it): embedding, a causal stack, a head."""
+
+    class Config(SingleStack.Config, tag="decoder"):
+        @model_validator(mode="after")
+        def _possible(self) -> Decoder.Config:
+            check_stack(self.stack, self.dim, "", causal=True, source=False)
+            check_head(self.head, self.vocab, self.dim, self.embedding)
+            return self
+
+    def forward(
+        self,
+        ids_BL: Int[Tensor, "B L"],
+        state: State | None = None,
+        valid_BL: Bool[Tensor, "B L"] | None = None,
+        *,
+        position_BL: Int[Tensor, "#B L"] | None = None,
+        segments: Sequence[int] | None = None,
+    ) -> tuple[Float[Tensor, "B L D"], State]:
+        """Hidden vectors, and the state to go on from. `segments`: read in one pass as if cut so (Transformer-XL)."""
+        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments)
+        x_BLD = self.stack.position.embed(self.embedding.read(ids_BL), scene)
+        h_BLD, parts = self.stack(self.embedding.settle(x_BLD), scene, state.parts if state else None)
+        return h_BLD, close_scene(scene, parts, state)
+
+    def frozen(self, state: State) -> State:
+        """Remembered hidden states turned into keys and values once, for inference; consumes the state."""
+        return freeze(self.stack, state)

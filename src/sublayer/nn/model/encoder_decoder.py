@@ -1,0 +1,114 @@
+"""Encoder-decoder: a source read both ways, a target written left to right that looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jaxtyping import Bool, Float, Int
+from pydantic import model_validator
+from torch import Tensor
+
+from sublayer.nn.embedding import Embedding, Head, TiedHead, TokenEmbedding
+from sublayer.nn.model.base import Model, close_scene, freeze, open_scene
+from sublayer.nn.model.cost import Cost, Flops
+from sublayer.nn.model.pairs import check_head, check_stack
+from sublayer.nn.part import Work
+from sublayer.nn.stack import Stack
+from sublayer.nn.state import State
+
+
+class EncoderDecoder(Model):
+    """p(target token | target before it, source) (Vaswani et al. 2017).
+
+    `state = model.start(source_ids)`, then `h, state = model(ids, state)`, as with a decoder.
+    """
+
+    class Config(Model.Config, tag="encoder_decoder"):
+        embedding: Embedding.Config = TokenEmbedding.Config()
+        """Of the target."""
+        source: Embedding.Config | None = None
+        """Of the source; None: the target's, shared."""
+        source_vocab: int | None = None
+        """Source ids; None: the target's. Only with a source embedding of its own."""
+        encoder: Stack.Config
+        decoder: Stack.Config
+        head: Head.Config = TiedHead.Config()
+
+        @model_validator(mode="after")
+        def _possible(self) -> EncoderDecoder.Config:
+            check_stack(self.encoder, self.dim, "encoder.", causal=False, source=False)
+            check_stack(self.decoder, self.dim, "decoder.", causal=True, source=True)
+            check_head(self.head, self.vocab, self.dim, self.embedding)
+            if self.source is None and self.source_vocab is not None:
+                raise ValueError(
+                    f"source_vocab={self.source_vocab} needs source vectors of its own; set source=token, or leave it out"
+                )
+            return self
+
+        @property
+        def stacks(self) -> dict[str, Stack.Config]:
+            return {"encoder": self.encoder, "decoder": self.decoder}
+
+        def cost(self, length: int = 64, memory: int | None = None) -> Cost:
+            """For `length` new places of the target, and as many of the source, which counts for the first segment."""
+            memory = self.decoder.remembered if memory is None else memory
+            tokens, D = self.embedding.params(self.vocab, self.dim), self.dim
+            source_vocab = self.source_vocab or self.vocab
+            read = 0 if memory else self.encoder.flops(D, Work(length))
+            source = self.source or self.embedding
+            flops = Flops(
+                length,
+                memory,
+                embedding=self.embedding.flops(self.vocab, D, length)
+                + (0 if memory else source.flops(source_vocab, D, length)),
+                stack=read + self.decoder.flops(D, Work(length, memory, length, frozen=False)),
+                head=self.head.flops(self.vocab, D, self.embedding, length),
+                frozen_stack=read + self.decoder.flops(D, Work(length, memory, length, frozen=True)),
+            )
+            both = (self.encoder, self.decoder)
+            return Cost(
+                tokens=tokens + (self.source.params(source_vocab, D) if self.source else 0),
+                positions=sum(stack.position_params(D) for stack in both),
+                stack=sum(stack.params(D) for stack in both),
+                final_norm=sum(stack.final_norm.params(D) for stack in both),
+                head=self.head.params(self.vocab, D, self.embedding),
+                flops=flops,
+            )
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = config.embedding.build(config.vocab, config.dim)
+        if config.source:
+            self.source = config.source.build(config.source_vocab or config.vocab, config.dim)
+        self.encoder = config.encoder.build(config.dim)
+        self.decoder = config.decoder.build(config.dim)
+        self.head = config.head.build(config.vocab, config.dim, self.embedding)
+
+    def start(self, source_BS: Int[Tensor, "B S"], valid_BS: Bool[Tensor, "B S"] | None = None) -> State:
+        """Read the source: the state from which the target is written."""
+        embedding = self.source if self.config.source else self.embedding
+        scene = open_scene(source_BS, self.config.source_vocab or self.config.vocab, None, valid_BS)
+        x_BSD = self.encoder.position.embed(embedding.read(source_BS), scene)
+        source_BSD, _ = self.encoder(embedding.settle(x_BSD), scene, None)
+        return State((None,) * len(self.decoder.sublayers), source_BSD=source_BSD, source_valid_BS=valid_BS)
+
+    def forward(
+        self,
+        ids_BL: Int[Tensor, "B L"],
+        state: State | None = None,
+        valid_BL: Bool[Tensor, "B L"] | None = None,
+        *,
+        position_BL: Int[Tensor, "#B L"] | None = None,
+        segments: Sequence[int] | None = None,
+    ) -> tuple[Float[Tensor, "B L D"], State]:
+        if state is None:
+            raise ValueError("state: an encoder-decoder needs a source; call state = model.start(source_ids) first")
+        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments)
+        x_BLD = self.decoder.position.embed(self.embedding.read(ids_BL), scene)
+        h_BLD, parts = self.decoder(self.embedding.settle(x_BLD), scene, state.parts)
+        return h_BLD, close_scene(scene, parts, state)
+
+    def frozen(self, state: State) -> State:
+        """Remembered hidden states turned into keys and values once, for inference; consumes the state."""
+        return freeze(self.decoder, state)

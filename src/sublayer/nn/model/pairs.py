@@ -1,0 +1,56 @@
+"""Impossible pairs, refused when a model's config is made: the one place that knows what does not go together."""
+
+from __future__ import annotations
+
+from sublayer.nn.attention import Cross, MultiHead
+from sublayer.nn.attention.heads import Heads
+from sublayer.nn.embedding import Embedding, Head
+from sublayer.nn.memory import NoMemory
+from sublayer.nn.part import Part
+from sublayer.nn.position import RelativeXL
+from sublayer.nn.stack import Stack
+
+
+def check_stack(stack: Stack.Config, dim: int, path: str, *, causal: bool, source: bool) -> None:
+    """Raise ValueError naming the two and the remedy. `causal`: the model reads left to right; `source`: it has one."""
+    for letter, part in zip(stack.alphabet, stack.alphabet.values(), strict=True):
+        where = f"{path}alphabet.{letter}"
+        if isinstance(part, Cross.Config) and not source and letter in stack.layout:
+            raise ValueError(f"{where}: cross-attention needs a source, which only an encoder_decoder's decoder has")
+        if isinstance(part, MultiHead.Config) and part.pattern.causal != causal and letter in stack.layout:
+            asked = "causal" if causal else "full"
+            raise ValueError(
+                f"{where}.pattern: {part.pattern.tag} looks {'both ways' if causal else 'back only'}, but this stack "
+                f"reads {'left to right' if causal else 'both ways'}; use pattern={asked}, or another model"
+            )
+    for place, part in enumerate(stack.parts):
+        _check_part(part, stack, dim, f"{path}sublayer {place}")
+
+
+def _check_part(part: Part.Config, stack: Stack.Config, dim: int, where: str) -> None:
+    if not isinstance(part, Heads.Config):
+        return
+    try:
+        heads, _, head_dim = part.sizes(dim)
+        if isinstance(part, MultiHead.Config):
+            stack.position.check(dim, heads, head_dim)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    if not isinstance(part, MultiHead.Config):
+        return
+    if not part.pattern.causal and not isinstance(part.memory, NoMemory.Config):
+        raise ValueError(
+            f"{where}: a memory ({part.memory.tag}) carries the past on, but {part.pattern.tag} looks both ways; "
+            "use memory=none, or a causal pattern"
+        )
+    if not part.pattern.causal and isinstance(stack.position, RelativeXL.Config):
+        raise ValueError(
+            f"{where}: relative_xl knows distances to the past only, but {part.pattern.tag} looks both ways; "
+            "use position=shaw or position=rotary"
+        )
+
+
+def check_head(head: Head.Config, vocab: int, dim: int, embedding: Embedding.Config) -> None:
+    """A head that cannot be built on this embedding says so while it is counted."""
+    embedding.params(vocab, dim)
+    head.params(vocab, dim, embedding)

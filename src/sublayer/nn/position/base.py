@@ -1,0 +1,93 @@
+"""Position: how a model tells places apart, as hooks that an attention or a stack calls.
+
+| hook | where | who uses it |
+| --- | --- | --- |
+| embed(x) | once, before the first sublayer | sinusoidal, learned |
+| query(q), key(k) | on projected queries and keys | RoPE; Transformer-XL's u |
+| bias(q) | added to scaled scores | ALiBi, Shaw's keys, Transformer-XL's positional terms |
+| weigh(scores) | scores to scores, before the softmax | DA |
+| value(weights) | added to the weighted values | Shaw's values |
+
+The stack builds one Position for itself (`build`): it embeds, and owns what its layers share. Each attention builds its
+own (`build_layer`), which has the other hooks.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sublayer.nn.config import Config
+from sublayer.nn.scene import Scene
+
+
+class Position(nn.Module):
+    """All hooks, doing nothing."""
+
+    acts_on_weights: ClassVar[bool] = False
+    """Whether `weigh` or `value` acts, so that the weights must be formed in the open."""
+    bias_is_constant: ClassVar[bool] = False
+    """Whether `bias` does not depend on queries or parameters, so that all layers of a pass share one."""
+    is_plain: ClassVar[bool] = True
+    """Whether it needs neither bias nor weights: attention by blocks serves."""
+
+    class Config(Config, family="position"):
+        embeds: ClassVar[bool] = False
+        """Whether the stack's own parameters are an embedding of places (costed apart), or part of the stack."""
+
+        def build(self, dim: int) -> Position:
+            """The stack's own."""
+            return Position()
+
+        def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:
+            """An attention's own; `shared` is the stack's."""
+            return Position()
+
+        def params(self, dim: int) -> int:
+            """Of the stack's own."""
+            return 0
+
+        def layer_params(self, dim: int, heads: int, head_dim: int) -> int:
+            """Of each attention's own."""
+            return 0
+
+        def layer_flops(self, heads: int, head_dim: int, dim: int, length: int, attended: int, frozen: bool) -> int:
+            """Matmul work it adds to each attention of `length` queries on `attended` keys."""
+            return 0
+
+        def check(self, dim: int, heads: int, head_dim: int) -> None:
+            """Raise ValueError where it cannot work with these sizes."""
+
+    def embed(self, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> Float[Tensor, "B L D"]:
+        return x_BLD
+
+    def query(self, q_BHLK: Float[Tensor, "B H L K"], scene: Scene) -> Float[Tensor, "B H L K"]:
+        return q_BHLK
+
+    def key(self, k_BGMK: Float[Tensor, "B G M K"], scene: Scene, memory: int) -> Float[Tensor, "B G M K"]:
+        """Keys of the last `memory` remembered places and of the segment."""
+        return k_BGMK
+
+    def table(self, distances: int) -> Tensor | None:
+        """What the layer projects from distances 0 … distances-1, so that a frozen state can keep it."""
+        return None
+
+    def bias(
+        self, q_BHLK: Float[Tensor, "B H L K"], scene: Scene, memory: int, scale: float, table: Tensor | None
+    ) -> Float[Tensor, "#B H L M"] | None:
+        return None
+
+    def weigh(self, scores_BHLM: Float[Tensor, "B H L M"], scene: Scene, memory: int) -> Float[Tensor, "B H L M"]:
+        return scores_BHLM
+
+    def value(self, weights_BHLM: Float[Tensor, "B H L M"], scene: Scene, memory: int) -> Tensor | None:
+        return None
+
+
+def distances(scene: Scene, memory: int) -> Tensor:
+    """i − j for every query and key, (B or 1, L, M); made once a pass."""
+    return scene.once(
+        ("distances", memory), lambda: scene.i_BL[:, :, None] - scene.positions(memory)[:, None, :]
+    )

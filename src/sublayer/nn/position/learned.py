@@ -1,0 +1,44 @@
+"""One trained vector per place, added to the token vectors."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sublayer.nn.position.base import Position
+from sublayer.nn.scene import Scene
+
+
+class Learned(Position):
+    """p_i = T[i + offset] (Gehring et al. 2017; GPT-2, BERT). OPT keeps two unused rows in front: offset = 2."""
+
+    class Config(Position.Config, tag="learned"):
+        embeds = True
+        limit: int = 1024  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Places it has a vector for."""
+        offset: int = 0
+        """Rows in front of the first place's."""
+
+        def build(self, dim: int) -> Position:
+            return Learned(self, dim)
+
+        def params(self, dim: int) -> int:
+            return (self.limit + self.offset) * dim
+
+    def __init__(self, config: Config, dim: int) -> None:
+        super().__init__()
+        self.offset, self.limit = config.offset, config.limit
+        self.weight = nn.Parameter(torch.empty(config.limit + config.offset, dim).normal_(std=0.02))
+
+    def embed(self, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> Float[Tensor, "B L D"]:
+        last = scene.start + scene.length - 1 if scene.even else int(scene.i_BL.max())
+        if last >= self.limit:
+            raise ValueError(
+                f"position: learned positions end at {self.limit}, got a sequence that reaches place {last + 1}. "
+                f"Set position.limit={last + 1} and train, or use rotary or alibi, which have no end."
+            )
+        if scene.even:
+            first = scene.start + self.offset
+            return x_BLD + self.weight[first : first + scene.length]
+        return x_BLD + nn.functional.embedding(scene.i_BL + self.offset, self.weight)

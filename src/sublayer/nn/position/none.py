@@ -1,0 +1,10 @@
+"""No positions: order is known through the causal mask alone, or not at all."""
+
+from sublayer.nn.position.base import Position
+
+
+class NoPosition(Position):
+    """Every hook does nothing."""
+
+    class Config(Position.Config, tag="none"):
+        pass

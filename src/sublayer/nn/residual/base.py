@@ -1,0 +1,44 @@
+"""Residual: one part made into a sublayer, by a norm and a way to add."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sublayer.nn.config import Config
+from sublayer.nn.part import Part, Place
+from sublayer.nn.scene import Scene
+
+
+class Residual(nn.Module):
+    """Abstract: holds the part; `forward` has the part's own signature, so sublayers and parts nest."""
+
+    class Config(Config, family="residual"):
+        dropout: float = 0.0
+        """On the part's output."""
+
+        def build(self, part: Part, place: Place) -> Residual:
+            return self.owner(self, part, place)
+
+        def params(self, dim: int) -> int:
+            """Of the sublayer without its part."""
+            raise NotImplementedError
+
+        def flops(self, dim: int, length: int) -> int:
+            return 0
+
+    def __init__(self, config: Config, part: Part, place: Place) -> None:
+        super().__init__()
+        self.part = part
+        self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        raise NotImplementedError
+
+    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
+        """The part's state after a segment whose output nobody wants."""
+        raise NotImplementedError

@@ -1,0 +1,48 @@
+"""Whole sublayers left out at random in training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sublayer.nn.part import Part, Place
+from sublayer.nn.residual.base import Residual
+from sublayer.nn.residual.normed import PreNorm
+from sublayer.nn.scene import Scene
+
+
+class LayerDrop(Residual):
+    """In training, x instead of sublayer(x) with probability `rate` (Fan et al. 2020); what it remembers goes on."""
+
+    class Config(Residual.Config, tag="layer_drop"):
+        rate: float = 0.1
+        inner: Residual.Config = PreNorm.Config()
+        """The residual that is left out."""
+
+        def params(self, dim: int) -> int:
+            return self.inner.params(dim)
+
+        def flops(self, dim: int, length: int) -> int:
+            return self.inner.flops(dim, length)
+
+    def __init__(self, config: Config, part: Part, place: Place) -> None:
+        super().__init__(config, part, place)
+        self.rate = config.rate
+        self.inner = config.inner.build(part, place)
+        del self.part  # the inner residual owns it
+
+    def __getattr__(self, name: str) -> Any:
+        return self.inner.part if name == "part" else super().__getattr__(name)
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        if self.training and torch.rand(()) < self.rate:
+            return x_BLD, self.skip(x_BLD, scene, state)
+        return self.inner(x_BLD, scene, state)
+
+    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
+        return self.inner.skip(x_BLD, scene, state)

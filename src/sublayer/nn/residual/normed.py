@@ -1,0 +1,65 @@
+"""A norm and a sum around the part: the norm before it, off the shortcut; or after the sum, on the shortcut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from sublayer.nn.part import Part, Place
+from sublayer.nn.residual.add import Add, Sum
+from sublayer.nn.residual.base import Residual
+from sublayer.nn.residual.norm import LayerNorm, Norm
+from sublayer.nn.scene import Scene
+
+
+class Normed(Residual):
+    """Abstract: a norm, and a way to add."""
+
+    class Config(Residual.Config):
+        norm: Norm.Config = LayerNorm.Config()
+        add: Add.Config = Sum.Config()
+
+        def params(self, dim: int) -> int:
+            return self.norm.params(dim) + self.add.params(dim)
+
+        def flops(self, dim: int, length: int) -> int:
+            return self.add.flops(dim, length)
+
+    def __init__(self, config: Config, part: Part, place: Place) -> None:
+        super().__init__(config, part, place)
+        self.norm = config.norm.build(place.dim)
+        self.add = config.add.build(place.dim)
+
+
+class PreNorm(Normed):
+    """add(x, part(norm(x))): the shortcut is clean from the first sublayer to the last (Baevski & Auli 2019; GPT-2)."""
+
+    class Config(Normed.Config, tag="pre_norm"):
+        pass
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        y_BLD, state = self.part(self.norm(x_BLD), scene, state)
+        return self.add(x_BLD, self.drop(y_BLD)), state
+
+    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
+        return self.part.skip(self.norm(x_BLD), scene, state)
+
+
+class PostNorm(Normed):
+    """norm(add(x, part(x))) (Vaswani et al. 2017, section 3.1)."""
+
+    class Config(Normed.Config, tag="post_norm"):
+        pass
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        y_BLD, state = self.part(x_BLD, scene, state)
+        return self.norm(self.add(x_BLD, self.drop(y_BLD))), state
+
+    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
+        return self.part.skip(x_BLD, scene, state)

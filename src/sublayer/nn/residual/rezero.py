@@ -1,0 +1,38 @@
+"""A learned scalar, zero at the start, on what each part adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sublayer.nn.part import Part, Place
+from sublayer.nn.residual.base import Residual
+from sublayer.nn.residual.norm import NoNorm, Norm
+from sublayer.nn.scene import Scene
+
+
+class ReZero(Residual):
+    """x + α·part(norm(x)), α = 0 at the start (Bachlechner et al. 2020); plain, or with a norm before the part."""
+
+    class Config(Residual.Config, tag="rezero"):
+        norm: Norm.Config = NoNorm.Config()
+
+        def params(self, dim: int) -> int:
+            return self.norm.params(dim) + 1
+
+    def __init__(self, config: Config, part: Part, place: Place) -> None:
+        super().__init__(config, part, place)
+        self.norm = config.norm.build(place.dim)
+        self.alpha = nn.Parameter(torch.zeros(()))
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        y_BLD, state = self.part(self.norm(x_BLD), scene, state)
+        return x_BLD + self.alpha * self.drop(y_BLD), state
+
+    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
+        return self.part.skip(self.norm(x_BLD), scene, state)

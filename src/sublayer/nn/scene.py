@@ -1,0 +1,93 @@
+"""Scene: what a forward pass knows besides x. Frozen; made by the model, read by every part.
+
+Most passes are *even*: all rows start at the same place and every token is real, so positions are one range and no
+validity is stored. Padding or explicit position ids make a pass *ragged*: positions and validity become tensors, and
+so does the history of what was remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Scene:
+    i_BL: Int[Tensor, "#B L"]
+    """Position of each place of the segment."""
+    start: int = 0
+    """How many places (padding included) came before this segment."""
+    valid_BL: Bool[Tensor, "#B L"] | None = None
+    """False on padding; None if all places are real."""
+    past_i_BP: Int[Tensor, "#B P"] | None = None
+    """Positions of earlier places, of a ragged history."""
+    past_valid_BP: Bool[Tensor, "#B P"] | None = None
+    """Which earlier places are real, of a ragged history."""
+    segment_L: Int[Tensor, "L"] | None = None
+    """The place at which each place's segment starts, if one pass is to see what several would (Transformer-XL)."""
+    source_BSD: Float[Tensor, "B S D"] | None = None
+    source_valid_BS: Bool[Tensor, "B S"] | None = None
+    losses: dict[str, Tensor] = field(default_factory=dict)
+    """The sink for auxiliary losses, by name."""
+    _once: dict[Hashable, Any] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        return self.i_BL.shape[1]
+
+    @property
+    def even(self) -> bool:
+        """All rows alike: positions are one range, nothing is padding."""
+        return self.valid_BL is None and self.past_i_BP is None
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What all layers of the pass need alike (a mask, a rotation), made by the first that asks."""
+        if key not in self._once:
+            self._once[key] = make()
+        return self._once[key]
+
+    def positions(self, memory: int) -> Int[Tensor, "#B M"]:
+        """Positions of the last `memory` places before the segment, then of the segment."""
+        if memory == 0:
+            return self.i_BL
+        if self.past_i_BP is not None:
+            return torch.cat([self.past_i_BP[:, -memory:], self.i_BL], dim=1)
+        return self.once(
+            ("positions", memory),
+            lambda: torch.arange(self.start - memory, self.start + self.length, device=self.i_BL.device)[None],
+        )
+
+    def valid(self, memory: int) -> Bool[Tensor, "#B M"] | None:
+        """Which of those places are real; None if all are."""
+        if memory == 0 or self.past_valid_BP is None:
+            return self.valid_BL
+        now_BL = torch.ones_like(self.i_BL, dtype=torch.bool) if self.valid_BL is None else self.valid_BL
+        return torch.cat([self.past_valid_BP[:, -memory:], now_BL], dim=1)
+
+    def lose(self, name: str, loss: Tensor) -> None:
+        """Add to a named auxiliary loss."""
+        self.losses[name] = self.losses[name] + loss if name in self.losses else loss
+
+
+def check_mask(name: str, mask: Tensor, shape: tuple[int, ...]) -> None:
+    """The one boundary for masks: boolean, of the shape expected; True means "may attend"."""
+    if mask.dtype != torch.bool:
+        raise ValueError(
+            f"{name}: a mask is boolean, True where attention may look, got {mask.dtype}; "
+            "write mask.bool() if 1 means real and 0 padding"
+        )
+    if tuple(mask.shape) != shape:
+        raise ValueError(f"{name}: expected shape {shape}, got {tuple(mask.shape)}; give one value per token")
+
+
+def check_ids(name: str, ids: Tensor, vocab: int) -> None:
+    """Token ids are whole numbers in (batch, length); their range is left to the embedding, which checks it itself."""
+    if ids.dim() != 2 or ids.shape[1] == 0:
+        raise ValueError(f"{name}: expected (batch, length) with at least one token, got shape {tuple(ids.shape)}")
+    if ids.is_floating_point() or ids.dtype == torch.bool:
+        raise ValueError(f"{name}: token ids are whole numbers below {vocab}, got {ids.dtype}; write ids.long()")

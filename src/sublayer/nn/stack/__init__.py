@@ -1,0 +1,6 @@
+"""Who owns the loop over sublayers."""
+
+from sublayer.nn.stack.base import Stack
+from sublayer.nn.stack.plain import Plain
+
+__all__ = ["Plain", "Stack"]

@@ -1,0 +1,140 @@
+"""Stack: who owns the loop over sublayers. Its config spells the word; `vary` makes the letters differ by occurrence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import Any, ClassVar, get_origin
+
+from jaxtyping import Float
+from pydantic import field_validator, model_validator
+from torch import Tensor, nn
+
+from sublayer.nn import layout as layouts
+from sublayer.nn.config import Config, unknown
+from sublayer.nn.memory import Remember
+from sublayer.nn.part import Part, Place, Work
+from sublayer.nn.position import NoPosition, Position
+from sublayer.nn.residual import NoNorm, Norm, PreNorm, Residual
+from sublayer.nn.scene import Scene
+
+
+class Stack(nn.Module):
+    """Abstract: x through all sublayers, each with its own state."""
+
+    class Config(Config, family="stack"):
+        shortcuts: ClassVar[tuple[str, ...]] = ("alphabet",)
+
+        layout: str = "(sf)x6"
+        """The word: one letter a sublayer, groups with repeats."""
+        alphabet: dict[str, Part.Config]
+        """Letter → part."""
+        vary: dict[str, list[Any]] = {}
+        """Per-occurrence values: {"s.heads": [2, 4, 2]}."""
+        residual: Residual.Config = PreNorm.Config()
+        """What makes a part a sublayer."""
+        position: Position.Config = NoPosition.Config()
+        """How places are told apart."""
+        final_norm: Norm.Config = NoNorm.Config()
+        """On what leaves the last sublayer."""
+
+        @field_validator("layout")
+        @classmethod
+        def _readable(cls, layout: str) -> str:
+            return layouts.write(layouts.parse(layout))
+
+        @field_validator("alphabet")
+        @classmethod
+        def _single_letters(cls, alphabet: dict[str, Part.Config]) -> dict[str, Part.Config]:
+            for letter in alphabet:
+                if len(letter) != 1 or not letter.isascii() or not letter.isalpha() or letter == "x":
+                    raise ValueError(f"{letter!r} cannot be a letter of a layout; use one of a–z or A–Z, not x")
+            return alphabet
+
+        @model_validator(mode="after")
+        def _spelled(self) -> Stack.Config:
+            word = layouts.expand(self.layout)
+            for letter in dict.fromkeys(word):
+                if letter not in self.alphabet:
+                    raise ValueError(
+                        f"layout {self.layout!r} uses the letter {letter!r}, which the alphabet does not have; "
+                        f"it has {', '.join(self.alphabet)}"
+                    )
+            counts = Counter(word)
+            for key, values in self.vary.items():
+                letter = key.split(".")[0]
+                if letter not in self.alphabet or "." not in key:
+                    raise ValueError(f"vary: {unknown('letter', letter, self.alphabet)}")
+                if len(values) != counts[letter]:
+                    raise ValueError(
+                        f"vary.{key}: {len(values)} values for {counts[letter]} occurrences of {letter!r} in "
+                        f"{self.layout!r}; give one value for each"
+                    )
+            _ = self.parts
+            return self
+
+        @cached_property
+        def parts(self) -> tuple[Part.Config, ...]:
+            """The part at each place, with what varies filled in."""
+            seen: Counter[str] = Counter()
+            parts = []
+            for letter in layouts.expand(self.layout):
+                changes = {
+                    key.split(".", 1)[1]: values[seen[letter]]
+                    for key, values in self.vary.items()
+                    if key.split(".", 1)[0] == letter
+                }
+                seen[letter] += 1
+                part = self.alphabet[letter]
+                parts.append(part.override(changes) if changes else part)
+            return tuple(parts)
+
+        def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:
+            """A list for a letter's plain field varies it; a rule for the layout rewrites the one that is there."""
+            if path == ["layout"] and isinstance(value, str):
+                value = layouts.apply_rule(value, data["layout"])
+            if path[0] == "alphabet" and len(path) > 2:
+                letter, key = path[1], ".".join(path[1:])
+                data["vary"] = {name: values for name, values in data.get("vary", {}).items() if name != key}
+                if isinstance(value, list) and not self._takes_list(letter, path[2]):
+                    data["vary"][key] = value
+                    return
+            super().assign(data, path, value)
+
+        def _takes_list(self, letter: str, field: str) -> bool:
+            known = type(self.alphabet[letter]).model_fields.get(field)
+            return known is not None and get_origin(known.annotation) in (list, tuple)
+
+        def build(self, dim: int) -> Stack:
+            return self.owner(self, dim)
+
+        def place(self, dim: int, shared: Position | None = None) -> Place:
+            return Place(dim, self.position, shared)
+
+        def params(self, dim: int) -> int:
+            """Of the sublayers and what they share; positions that embed and the final norm are counted apart."""
+            shared = self.position.params(dim) - self.position_params(dim)
+            place = self.place(dim)
+            return shared + sum(part.params(place) + self.residual.params(dim) for part in self.parts)
+
+        def position_params(self, dim: int) -> int:
+            """Of positions that embed."""
+            return self.position.params(dim) if self.position.embeds else 0
+
+        @property
+        def remembered(self) -> int:
+            """How many places a bounded memory of the stack keeps; 0 if none is bounded."""
+            memories = (getattr(part, "memory", None) for part in self.parts)
+            return max((memory.reach or 0 for memory in memories if isinstance(memory, Remember.Config)), default=0)
+
+        def flops(self, dim: int, work: Work) -> int:
+            place = self.place(dim)
+            return sum(part.flops(place, work) + self.residual.flops(dim, work.length) for part in self.parts)
+
+    sublayers: nn.ModuleList
+    position: Position
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None
+    ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
+        raise NotImplementedError

@@ -1,0 +1,132 @@
+"""State: what a model carries from one segment to the next. A value, used once.
+
+`model(ids, state)` consumes it, for a segment of any length; using it again raises, `fork()` copies. Under grad,
+appending makes new tensors; without grad it writes into buffers that grow by doubling, so no step copies the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A tensor that grows along one axis: the first `length` entries of a buffer with room to spare."""
+
+    buffer: Tensor
+    length: int
+    axis: int
+
+    @classmethod
+    def of(cls, x: Tensor, axis: int) -> Growing:
+        return cls(x, x.shape[axis], axis)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def value(self) -> Tensor:
+        return self.buffer.narrow(self.axis, 0, self.length)
+
+    def append(self, x: Tensor, keep: int | None = None) -> Growing:
+        """With x after it. Of what stood before x, at least the last `keep` entries stay (None: all)."""
+        if torch.is_grad_enabled():
+            return Growing.of(torch.cat([self.last(keep), x], dim=self.axis), self.axis)
+        end = self.length + x.shape[self.axis]
+        if end <= self.buffer.shape[self.axis]:
+            self.buffer.narrow(self.axis, self.length, x.shape[self.axis]).copy_(x)
+            return Growing(self.buffer, end, self.axis)
+        old = self.last(keep)
+        end = old.shape[self.axis] + x.shape[self.axis]
+        shape = list(old.shape)
+        shape[self.axis] = max(2 * end, 16)
+        buffer = old.new_empty(shape)
+        buffer.narrow(self.axis, 0, old.shape[self.axis]).copy_(old)
+        buffer.narrow(self.axis, old.shape[self.axis], x.shape[self.axis]).copy_(x)
+        return Growing(buffer, end, self.axis)
+
+    def last(self, count: int | None) -> Tensor:
+        """The last `count` entries (all, if there are fewer or count is None)."""
+        if count is None or count >= self.length:
+            return self.value
+        return self.buffer.narrow(self.axis, self.length - count, count)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Growing:
+        return Growing.of(change(self.value), self.axis)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A tensor without a batch axis that goes along unchanged: forks share it, selecting rows leaves it alone."""
+
+    value: Tensor
+
+
+class Memory:
+    """Base for what one part remembers: a frozen dataclass of tensors (batch first), Growings and plain values."""
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, **{f.name: map_tensors(getattr(self, f.name), change) for f in fields(self)})  # pyright: ignore[reportArgumentType]
+
+
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """`change` applied to every tensor inside a state, its structure kept."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, (Growing, Memory)):
+        return value.map(change)
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_tensors(item, change) for item in value)
+    if isinstance(value, dict):
+        return {key: map_tensors(item, change) for key, item in value.items()}
+    return value
+
+
+@dataclass
+class State:
+    """One model's state after some segments; `parts` has one entry per sublayer, None where nothing is remembered."""
+
+    parts: tuple[Any, ...]
+    start: int = 0
+    """How many places (padding included) were read."""
+    next_B: Tensor | None = None
+    """Next position per row, of a ragged history; None if it is `start` for all."""
+    past_i: Growing | None = None
+    past_valid: Growing | None = None
+    source_BSD: Tensor | None = None
+    source_valid_BS: Tensor | None = None
+    used: bool = False
+
+    def take(self) -> None:
+        """Mark as consumed; a second time raises."""
+        if self.used:
+            raise ValueError(
+                "this state was consumed by an earlier call; go on from the state that call returned, "
+                "or fork() before the call to branch"
+            )
+        self.used = True
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> State:
+        """A new state with `change` applied to every tensor; this one stays as it is."""
+        if self.used:
+            raise ValueError("this state was consumed by an earlier call; fork() or map() before the call")
+        return State(
+            **{f.name: map_tensors(getattr(self, f.name), change) for f in fields(self) if f.name != "used"}
+        )
+
+    def fork(self) -> State:
+        """A copy that shares no memory with this one: beams, branching."""
+        return self.map(torch.clone)
+
+    def detach(self) -> State:
+        """Cut from the graph that made it (truncated backpropagation through time)."""
+        return self.map(torch.detach)
+
+    def select(self, rows: Tensor) -> State:
+        """Rows of the batch, in any order and number: beams reordered, finished rows dropped."""
+        return self.map(lambda x: x.index_select(0, rows))

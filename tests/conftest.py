@@ -1,0 +1,29 @@
+"""Settings of the whole suite, made before any test imports torch or sublayer.
+
+- Under xdist each worker keeps to one thread: workers that share cores with each other's threads are slower.
+- `HYPOTHESIS_PROFILE=dev` tries many more random examples than the default, `ci`, which is small and repeatable.
+- The shapes in the signatures of `sublayer.nn` are checked at every call; `SUBLAYER_NO_SHAPECHECK=1` switches that off.
+"""
+
+import os
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+# Time says nothing about correctness here: no deadline, and a slow machine is no failure.
+settings.register_profile(
+    "ci",
+    max_examples=10,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("dev", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+if os.environ.get("SUBLAYER_NO_SHAPECHECK") != "1":
+    install_import_hook("sublayer.nn", "beartype.beartype")
