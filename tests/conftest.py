@@ -26,4 +26,5 @@ settings.register_profile("dev", max_examples=100, deadline=None, suppress_healt
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 if os.environ.get("SUBLAYER_NO_SHAPECHECK") != "1":
-    install_import_hook("sublayer.nn", "beartype.beartype")
+    rooms = ("scene", "position", "attention", "memory", "feedforward", "residual", "embedding", "stack", "model")
+    install_import_hook([f"sublayer.nn.{room}" for room in rooms], "shapecheck.check")

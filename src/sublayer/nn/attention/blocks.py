@@ -16,9 +16,9 @@ from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
 
 
-def serves(pattern: Pattern.Config, position: Position, even: bool, length: int) -> bool:
-    """Whether blocks are fewer work than the full rectangle, and nothing in it needs the rectangle."""
-    return isinstance(pattern, Window.Config) and even and position.is_plain and length > 2 * spread(pattern)
+def serves(pattern: Pattern.Config, length: int) -> bool:
+    """Whether blocks are less work than the full rectangle."""
+    return isinstance(pattern, Window.Config) and length > 2 * spread(pattern)
 
 
 def spread(window: Window.Config) -> int:

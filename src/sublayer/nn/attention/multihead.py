@@ -66,10 +66,13 @@ class MultiHead(Heads):
 
         def _pairs(self, place: Place, L: int, M: int) -> int:
             """Queries × keys that are multiplied, masked ones included."""
-            layer = self.position(place).owner
-            if isinstance(self.pattern, Window.Config) and serves(self.pattern, layer, True, L):
+            if isinstance(self.pattern, Window.Config) and self.by_blocks(self.position(place).owner, L):
                 return -(-L // self.pattern.size) * self.pattern.size * spread(self.pattern)
             return L * M
+
+        def by_blocks(self, position: type[Position], length: int) -> bool:
+            """Whether nothing needs the full rectangle of an even pass: no bias, no second mask of a segment memory."""
+            return position.is_plain and not self.memory.hidden and serves(self.pattern, length)
 
     def __init__(self, config: Config, place: Place) -> None:
         super().__init__()
@@ -88,18 +91,13 @@ class MultiHead(Heads):
             q_BHLK, k_BGMK, v_BGMK, state = self._read_keys(x_BLD, scene, state)
         dropout = self.config.dropout if self.training else 0.0
         pattern, memory = self.config.pattern, self.config.memory
-        if isinstance(pattern, Window.Config) and self._by_blocks(scene):
+        if isinstance(pattern, Window.Config) and scene.even and self.config.by_blocks(type(self.position), scene.length):
             y_BHLK = attend_blocks(q_BHLK, k_BGMK, v_BGMK, pattern, self.position, scene, dropout)
         else:
             seen = sight(scene, pattern, memory, k_BGMK.shape[2] - q_BHLK.shape[2])
             table = state.table.value if isinstance(state, KeyValues) and state.table else None
             y_BHLK = attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, table, dropout)
         return self.output(join_heads(y_BHLK)), state
-
-    def _by_blocks(self, scene: Scene) -> bool:
-        """A window inside a segment memory would need both masks: that pair takes the rectangle."""
-        plain = not self.config.memory.hidden
-        return plain and serves(self.config.pattern, self.position, scene.even, scene.length)
 
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> KeyValues | Hidden | None:
         if self.config.memory.hidden and not isinstance(state, KeyValues):

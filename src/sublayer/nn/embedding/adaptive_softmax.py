@@ -36,8 +36,9 @@ class AdaptiveSoftmax(Head):
         """Each cluster's width divided by the next one's; 1 for no projections."""
         tied: bool = False
         """Whether the word matrices are those of an adaptive embedding."""
-        projection: Literal["shared", "own"] = "shared"
-        """Tied: whether the projections are the embedding's too, transposed, or the head's own."""
+        projection: Literal["shared", "tails", "own"] = "shared"
+        """Tied: which projections are the embedding's too, transposed: all; all but the first, which is the head's own
+        (Transformer-XL on WikiText-103, Large); or none (Transformer-XL on One Billion Word)."""
         bias: bool = True
 
         def clusters(self, vocab: int, dim: int, embedding: Embedding.Config) -> Clusters:
@@ -65,9 +66,9 @@ class AdaptiveSoftmax(Head):
             return [] if self.tied else clusters.words
 
         def own_projections(self, clusters: Clusters) -> list[tuple[int, int]]:
-            if self.tied:
-                return clusters.projections if self.projection == "own" else []
-            return clusters.projections[1:]
+            if not self.tied:
+                return clusters.projections[1:]
+            return clusters.projections[: {"shared": 0, "tails": 1, "own": None}[self.projection]]
 
         def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:
             self.check(vocab, dim, embedding)
@@ -138,8 +139,10 @@ class AdaptiveSoftmax(Head):
     def _maps(self) -> Sequence[Tensor | None]:
         if not isinstance(self.embedding, AdaptiveEmbedding):
             return [None, *(self.projections if len(self.projections) else [None] * len(self.tails))]
-        shared = self.config.projection == "shared"
-        return maps_of(self.embedding.projections if shared else self.projections, self.clusters)
+        shared = maps_of(self.embedding.projections, self.clusters)
+        if self.config.projection == "own":
+            return maps_of(self.projections, self.clusters)
+        return [*self.projections, *shared[len(self.projections) :]]
 
 
 def _places(mine_N: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from pydantic import NonNegativeInt
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -79,7 +79,7 @@ class Embedding(nn.Module):
         """The way back, from the model's width to the matrix's, by the projection transposed."""
         return h_BLD
 
-    def read(self, ids_BL: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
+    def read(self, ids_BL: Integer[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
         try:
             x_BLD = self.look_up(ids_BL.long())
         except IndexError:
@@ -90,7 +90,7 @@ class Embedding(nn.Module):
             ) from None
         return x_BLD if self.scale is None else x_BLD * self.scale
 
-    def read_types(self, types_BL: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
+    def read_types(self, types_BL: Integer[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
         if self.types is None:
             raise ValueError("types: the embedding has no token types; set embedding.types to how many there are")
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Integer, Num
 from pydantic import PositiveInt
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sublayer.nn.embedding import cross_entropy
 from sublayer.nn.embedding.base import Embedding
@@ -38,10 +39,13 @@ class Classify(Head):
     def forward(self, h_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B C"]:
         return self.output(self.drop(self.pool(h_BLD[:, 0]).tanh()))
 
+    def log_probs(self, h_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B C"]:
+        return F.log_softmax(self(h_BLD), dim=-1)
+
     def loss(
         self,
         h_BLD: Float[Tensor, "B L D"],
-        target: Int[Tensor, " B"],
+        target: Integer[Tensor, " B"],
         weights: Num[Tensor, " B"] | None = None,
         smoothing: float = 0.0,
     ) -> Float[Tensor, ""]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int, Integer, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -59,7 +59,7 @@ class Head(nn.Module):
     def loss(
         self,
         h_BLD: Float[Tensor, "*BL D"],
-        target: Int[Tensor, "*BL"],
+        target: Integer[Tensor, "*BL"],
         weights: Num[Tensor, "*BL"] | None = None,
         smoothing: float = 0.0,
     ) -> Float[Tensor, ""]:

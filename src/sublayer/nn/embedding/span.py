@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Integer, Num
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -15,20 +15,20 @@ from sublayer.nn.linear import linear
 class Span(Head):
     """p(start = i) = softmax_i(S·h_i), p(end = i) = softmax_i(E·h_i) (Devlin et al. 2019, section 4.2).
 
-    Scores are over places, not words, so the vocabulary plays no part. Deviations from the paper: each of the two
-    scores has a bias, as in the authors' code, which the softmax over places cancels.
+    Scores are over places, not words, so the vocabulary plays no part. There is no bias, as in the paper; the one in
+    the authors' code is the same for all places, so that the softmax cancels it.
     """
 
     class Config(Head.Config, tag="span"):
         def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:
-            return 2 * dim + 2
+            return 2 * dim
 
         def flops(self, vocab: int, dim: int, embedding: Embedding.Config, length: int) -> int:
             return 2 * length * dim * 2
 
     def __init__(self, config: Config, vocab: int, dim: int, embedding: Embedding) -> None:
         super().__init__(2)
-        self.output = linear(dim, 2, bias=True)
+        self.output = linear(dim, 2, bias=False)
 
     def forward(self, h_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L 2"]:
         return self.output(h_BLD)
@@ -40,7 +40,7 @@ class Span(Head):
     def loss(
         self,
         h_BLD: Float[Tensor, "B L D"],
-        target: Int[Tensor, "B 2"],
+        target: Integer[Tensor, "B 2"],
         weights: Num[Tensor, " B"] | None = None,
         smoothing: float = 0.0,
     ) -> Float[Tensor, ""]:

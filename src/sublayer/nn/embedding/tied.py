@@ -29,6 +29,7 @@ class TiedHead(MatrixHead):
             return shared_width("tied", dim, embedding) if embedding.projects else 0
 
         def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:
+            self.check(vocab, dim, embedding)
             own = self.rank(dim, embedding) * dim if self.projection == "own" else 0
             return own + (vocab if self.bias else 0)
 

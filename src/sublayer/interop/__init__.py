@@ -1,0 +1,5 @@
+"""Models from and for other libraries."""
+
+from sublayer.interop import huggingface
+
+__all__ = ["huggingface"]

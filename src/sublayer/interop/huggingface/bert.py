@@ -1,0 +1,149 @@
+"""BERT's format. Peculiar: three heads, told apart by `architectures`; old files call a norm's weights gamma, beta."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sublayer.interop.huggingface import activation
+from sublayer.interop.huggingface.entries import Entries
+from sublayer.interop.huggingface.family import Family
+from sublayer.interop.huggingface.weights import Row, Stacked
+from sublayer.nn.attention import Full, MultiHead
+from sublayer.nn.embedding import Classify, Head, MaskedLM, Span, TokenEmbedding
+from sublayer.nn.feedforward import Dense
+from sublayer.nn.memory import NoMemory
+from sublayer.nn.model import Encoder
+from sublayer.nn.model.single import SingleStack
+from sublayer.nn.position import Learned
+from sublayer.nn.residual import LayerNorm, PostNorm
+from sublayer.nn.stack import Plain
+
+HEADS: dict[type[Head.Config], str] = {
+    MaskedLM.Config: "BertForMaskedLM",
+    Classify.Config: "BertForSequenceClassification",
+    Span.Config: "BertForQuestionAnswering",
+}
+
+
+class Bert(Family, model_type="bert"):
+    holds = "an encoder"
+    architectures = tuple(HEADS.values())
+    prefix = "bert."
+    ties = {
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+    old = {".gamma": ".weight", ".beta": ".bias"}
+    spare = r"embeddings\.position_ids|pooler\.dense\.(weight|bias)|cls\.seq_relationship\.(weight|bias)"
+
+    def claims(self, config: SingleStack.Config) -> bool:
+        return isinstance(config, Encoder.Config)
+
+    def read_config(self, entries: Entries, architecture: str) -> Encoder.Config:
+        entries.only("position_embedding_type", "absolute")
+        entries.only("is_decoder", False)
+        entries.only("add_cross_attention", False)
+        entries.only("pruned_heads", {})
+        norm = LayerNorm.Config(eps=entries.number("layer_norm_eps", 1e-12))
+        dropout = entries.number("hidden_dropout_prob", 0.1)
+        s = MultiHead.Config(
+            heads=entries.whole("num_attention_heads", 12),
+            dropout=entries.number("attention_probs_dropout_prob", 0.1),
+            pattern=Full.Config(),
+            memory=NoMemory.Config(),
+        )
+        f = Dense.Config(
+            inner=entries.whole("intermediate_size", 3072),
+            activation=entries.choice("hidden_act", "gelu", activation.OURS),
+        )
+        return Encoder.Config(
+            vocab=entries.whole("vocab_size", 30522),
+            dim=entries.whole("hidden_size", 768),
+            embedding=TokenEmbedding.Config(types=entries.whole("type_vocab_size", 2), norm=norm, dropout=dropout),
+            stack=Plain.Config(
+                layout=f"(sf)x{entries.whole('num_hidden_layers', 12)}",
+                alphabet={"s": s, "f": f},
+                residual=PostNorm.Config(norm=norm, dropout=dropout),
+                position=Learned.Config(limit=entries.whole("max_position_embeddings", 512)),
+            ),
+            head=_read_head(entries, architecture, norm, dropout),
+        )
+
+    def write_config(self, config: SingleStack.Config) -> dict[str, Any]:
+        s = self.expect("s", config.stack.alphabet["s"], MultiHead.Config)
+        f = self.expect("f", config.stack.alphabet["f"], Dense.Config)
+        residual = self.expect("residual", config.stack.residual, PostNorm.Config)
+        position = self.expect("position", config.stack.position, Learned.Config)
+        if not config.embedding.types:
+            raise self.refuse("embedding.types", 0, "1 or more")
+        return {
+            "vocab_size": config.vocab,
+            "hidden_size": config.dim,
+            "num_hidden_layers": len(config.stack.parts) // 2,
+            "num_attention_heads": s.heads,
+            "intermediate_size": f.width(config.dim),
+            "hidden_act": activation.theirs(f.activation),
+            "max_position_embeddings": position.limit,
+            "type_vocab_size": config.embedding.types,
+            "layer_norm_eps": residual.norm.eps,
+            "hidden_dropout_prob": residual.dropout,
+            "attention_probs_dropout_prob": s.dropout,
+            **self._write_head(config.head),
+        }
+
+    def _write_head(self, head: Head.Config) -> dict[str, Any]:
+        if type(head) not in HEADS:
+            raise self.refuse("head", head.tag, " or ".join(repr(kind.tag) for kind in HEADS))
+        values: dict[str, Any] = {"architectures": [HEADS[type(head)]]}
+        if isinstance(head, Classify.Config):
+            labels = {str(c): f"LABEL_{c}" for c in range(head.classes)}
+            values |= {"id2label": labels, "label2id": {label: int(c) for c, label in labels.items()}}
+            values |= {"classifier_dropout": head.dropout}
+        return values
+
+    def rows(self, config: SingleStack.Config) -> Sequence[Row]:
+        layer = "bert.encoder.layer.{n}"
+        qkv = tuple(f"{layer}.attention.self.{x}" for x in ("query", "key", "value"))
+        return (
+            Row("embedding.weight_VD", "bert.embeddings.word_embeddings.weight"),
+            Row("embedding.types", "bert.embeddings.token_type_embeddings.weight"),
+            Row("embedding.norm", "bert.embeddings.LayerNorm"),
+            Row("stack.position", "bert.embeddings.position_embeddings"),
+            Row("stack.sublayers.{s}.part.qkv", qkv, Stacked((1, 1, 1))),
+            Row("stack.sublayers.{s}.part.output", f"{layer}.attention.output.dense"),
+            Row("stack.sublayers.{s}.norm", f"{layer}.attention.output.LayerNorm"),
+            Row("stack.sublayers.{f}.part.enter", f"{layer}.intermediate.dense"),
+            Row("stack.sublayers.{f}.part.output", f"{layer}.output.dense"),
+            Row("stack.sublayers.{f}.norm", f"{layer}.output.LayerNorm"),
+            *_head_rows(config.head),
+        )
+
+    def blanks(self, config: SingleStack.Config) -> Mapping[str, tuple[int, ...]]:
+        """A span's bias is the same for all places, so that the softmax over places cancels it."""
+        return {"qa_outputs.bias": (2,)} if isinstance(config.head, Span.Config) else {}
+
+
+def _read_head(entries: Entries, architecture: str, norm: LayerNorm.Config, dropout: float) -> Head.Config:
+    if architecture == HEADS[MaskedLM.Config]:
+        entries.only("tie_word_embeddings", True)
+        entries.choice("hidden_act", "gelu", {"gelu": "gelu", "gelu_python": "gelu"})
+        return MaskedLM.Config(norm=norm)
+    classes = len(entries.table("id2label")) or entries.whole("num_labels", 2)
+    if architecture == HEADS[Classify.Config]:
+        return Classify.Config(classes=classes, dropout=entries.number("classifier_dropout", dropout))
+    if classes != 2:
+        raise entries.wrong("number of labels", classes, "2, the start and the end of a span")
+    return Span.Config()
+
+
+def _head_rows(head: Head.Config) -> Sequence[Row]:
+    if isinstance(head, MaskedLM.Config):
+        return (
+            Row("head.enter", "cls.predictions.transform.dense"),
+            Row("head.norm", "cls.predictions.transform.LayerNorm"),
+            Row("head.bias_V", "cls.predictions.bias"),
+        )
+    if isinstance(head, Classify.Config):
+        return (Row("head.pool", "bert.pooler.dense"), Row("head.output", "classifier"))
+    return (Row("head.output", "qa_outputs"),)

@@ -1,0 +1,110 @@
+"""Tiny models of transformers with every weight random, and tiny models of ours."""
+
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
+)
+
+import sublayer
+from sublayer.nn.embedding import Classify, LinearHead, Span, TiedHead
+from sublayer.nn.residual import NoNorm
+
+VOCAB = 29
+TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+GPT2 = {"vocab_size": VOCAB, "n_positions": 24, "n_embd": 12, "n_layer": 2, "n_head": 3, **TOKENS}
+OPT = {"vocab_size": VOCAB, "max_position_embeddings": 24, "hidden_size": 12, "ffn_dim": 20, **TOKENS}
+OPT |= {"num_hidden_layers": 2, "num_attention_heads": 3}
+BERT = {"vocab_size": VOCAB, "max_position_embeddings": 24, "hidden_size": 12, "intermediate_size": 20, **TOKENS}
+BERT |= {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_dropout_prob": 0.2}
+LLAMA = {"vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, **TOKENS}
+LLAMA |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+
+THEIRS = {
+    "gpt2": (GPT2LMHeadModel, GPT2Config, GPT2),
+    "gpt2-untied": (GPT2LMHeadModel, GPT2Config, GPT2 | {"tie_word_embeddings": False, "n_inner": 20}),
+    "gpt2-relu": (GPT2LMHeadModel, GPT2Config, GPT2 | {"activation_function": "relu", "layer_norm_epsilon": 1e-3}),
+    "opt-125m": (OPTForCausalLM, OPTConfig, OPT),
+    "opt-350m": (OPTForCausalLM, OPTConfig, OPT | {"do_layer_norm_before": False, "word_embed_proj_dim": 8}),
+    "opt-bare": (
+        OPTForCausalLM,
+        OPTConfig,
+        OPT | {"_remove_final_layer_norm": True, "enable_bias": False, "activation_function": "gelu"},
+    ),
+    "opt-untied": (OPTForCausalLM, OPTConfig, OPT | {"tie_word_embeddings": False}),
+    "bert-masked-lm": (BertForMaskedLM, BertConfig, BERT),
+    "bert-classify": (BertForSequenceClassification, BertConfig, BERT | {"num_labels": 3, "hidden_act": "relu"}),
+    "bert-span": (BertForQuestionAnswering, BertConfig, BERT | {"type_vocab_size": 3}),
+    "llama": (LlamaForCausalLM, LlamaConfig, LLAMA),
+    "llama-tied": (LlamaForCausalLM, LlamaConfig, LLAMA | {"tie_word_embeddings": True, "num_key_value_heads": 1}),
+    "llama-biased": (
+        LlamaForCausalLM,
+        LlamaConfig,
+        LLAMA
+        | {"attention_bias": True, "mlp_bias": True, "head_dim": 6, "rms_norm_eps": 1e-3}
+        | {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0}},
+    ),
+}
+DECODERS = [name for name in THEIRS if not name.startswith("bert")]
+
+SMALL = {"vocab": VOCAB, "layout": "(sf)x2"}
+WIDTHS = {"dim": 12, "s.heads": 3, "f.inner": 20}
+OURS = {
+    "gpt2": ("gpt2", WIDTHS | {"position.limit": 24}),
+    "gpt2-untied": ("gpt2", WIDTHS | {"position.limit": 24, "head": LinearHead.Config()}),
+    "opt-125m": ("opt-125m", WIDTHS | {"position.limit": 24}),
+    "opt-350m": ("opt-350m", WIDTHS | {"position.limit": 24, "embedding.rank": 8}),
+    "opt-bare": ("opt-125m", WIDTHS | {"s.bias": False, "f.bias": False, "final_norm": NoNorm.Config()}),
+    "bert-masked-lm": ("bert-base", WIDTHS | {"position.limit": 24}),
+    "bert-classify": ("bert-base", WIDTHS | {"head": Classify.Config(classes=3, dropout=0.3)}),
+    "bert-span": ("bert-base", WIDTHS | {"head": Span.Config()}),
+    "llama": ("llama", {"dim": 16, "s.heads": 4, "s.kv_heads": 2, "f.inner": 20}),
+    "llama-tied": ("llama", {"dim": 16, "s.heads": 4, "s.head_dim": 6, "f.inner": 20, "head": TiedHead.Config()}),
+}
+
+
+def shake(model):
+    """Every parameter random, biases and norms included, in evaluation mode."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            is_norm = parameter.dim() == 1 and name.endswith("weight")
+            parameter.normal_(mean=1.0 if is_norm else 0.0, std=0.4)
+    return model.eval()
+
+
+def theirs(name):
+    kind, config, values = THEIRS[name]
+    model = shake(kind(config(**values)))
+    if "span" in name:
+        torch.nn.init.zeros_(model.qa_outputs.bias)  # which ours does without: it moves scores, not probabilities
+    return model
+
+
+def ours(name):
+    paper, changes = OURS[name]
+    return shake(sublayer.config(paper, {**SMALL, **changes}).build())
+
+
+def ids(rows=3, length=7):
+    return torch.randint(0, VOCAB, (rows, length), generator=torch.Generator().manual_seed(1))
+
+
+def scores(model, ids_BL, valid_BL=None, **options):
+    """What our head says of a whole text."""
+    with torch.no_grad():
+        return model.head(model(ids_BL, None, valid_BL, **options)[0])
+
+
+def their_scores(model, ids_BL, **options):
+    with torch.no_grad():
+        out = model(ids_BL, **options)
+    return torch.stack([out.start_logits, out.end_logits], dim=-1) if "start_logits" in out else out.logits
