@@ -4,21 +4,16 @@
 - Speeds are compared by the ratio of medians. Its interval comes from resampling whole rounds (bootstrap), so that
   what the contestants of a round share cancels.
 - Where the interval holds the line that was to be passed, there is no verdict.
-- Memory is the high-water increase of a fresh process: run as a script, this file is that process.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import importlib.util
 import json
 import math
 import os
 import platform
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +23,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 RESULTS = Path(__file__).parent / "results"
 DRAWS = 2000
@@ -182,57 +179,6 @@ def gemm_peak(
     return best
 
 
-def peak_memory(file: str, function: str, **arguments: Any) -> int:
-    """Bytes by which one run raises a fresh process's high-water mark.
-
-    In that process, `function` of `file` imports, builds, and returns what is to be run: none of that is counted.
-    """
-    answer = subprocess.run(
-        [sys.executable, __file__, file, function, json.dumps(arguments)], capture_output=True, text=True
-    )
-    if answer.returncode:
-        raise RuntimeError(f"{function} of {file} failed in its own process:\n{answer.stderr.strip()}")
-    return int(answer.stdout.split()[-1])
-
-
-def _measure_memory(file: str, function: str, arguments: str) -> int:
-    sys.path.insert(0, str(Path(file).parent))
-    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    run = getattr(module, function)(**json.loads(arguments))
-    gc.collect()
-    if not sys.platform.startswith("linux"):
-        return _rise_of_maxrss(run)
-    # Pages that building freed and the allocator keeps would be filled again unseen.
-    ctypes.CDLL(None).malloc_trim(0)
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return _rise_of_maxrss(run)
-    before = _status("VmHWM")
-    run()
-    return _status("VmHWM") - before
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-
-
-def _rise_of_maxrss(run: Callable[[], object]) -> int:
-    """Too low where building needed more than running does: the mark cannot be reset here."""
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    run()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
-
-
 def fingerprint(*packages: str) -> dict[str, Any]:
     """What the numbers depend on: processor, threads, versions, and how busy the machine was at the start."""
     import torch
@@ -259,6 +205,12 @@ def _cpu_model() -> str:
     return names[0] if names else platform.processor()
 
 
+def progress(console: Console) -> Progress:
+    """A bar on a terminal, nothing elsewhere."""
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn()
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
 def write(name: str, result: Mapping[str, Any], path: Path | None = None) -> Path:
     """As results/NAME.json, or where told; whole or not at all."""
     path = path or RESULTS / f"{name}.json"
@@ -267,7 +219,3 @@ def write(name: str, result: Mapping[str, Any], path: Path | None = None) -> Pat
     draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     draft.replace(path)
     return path
-
-
-if __name__ == "__main__":
-    print(_measure_memory(*sys.argv[1:]))

@@ -57,7 +57,10 @@ ENDS = [
     ({"kind": "factorised", "rank": 12}, {"kind": "tied", "projection": "own"}),
     ({"kind": "factorised", "rank": 12}, {"kind": "tied", "projection": "shared"}),
     ({"kind": "adaptive", **CLUSTERS, "factor": 2}, {"kind": "adaptive_softmax", **CLUSTERS, "factor": 2}),
-    ({"kind": "adaptive", **CLUSTERS, "factor": 1}, {"kind": "adaptive_softmax", **CLUSTERS, "factor": 1, "tied": True}),
+    (
+        {"kind": "adaptive", **CLUSTERS, "factor": 1},
+        {"kind": "adaptive_softmax", **CLUSTERS, "factor": 1, "tied": True},
+    ),
 ]
 
 
@@ -109,8 +112,6 @@ def encoders(draw):
 @settings(max_examples=2)
 def test_every_paper(paper, law, seed, cuts):
     LAWS[law](Trial(small(sublayer.config(paper)), seed, cuts=cuts))
-
-
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -95,15 +95,21 @@ def test_an_inverted_mask(gpt2, monkeypatch):
 
 def test_padding_that_leaks(gpt2, monkeypatch):
     made = pattern._sight
-    monkeypatch.setattr(pattern, "_sight", lambda scene, *rest: made(replace(scene, valid_BL=None, past_i_BP=None,
-                                                                             past_valid_BP=None), *rest))
+    monkeypatch.setattr(
+        pattern,
+        "_sight",
+        lambda scene, *rest: made(replace(scene, valid_BL=None, past_i_BP=None, past_valid_BP=None), *rest),
+    )
     breaks("padding", gpt2)
     breaks("empty memory", gpt2)
 
 
 def test_a_top_left_causal_mask_with_a_cache(gpt2, monkeypatch):
-    monkeypatch.setattr(pattern, "lower", lambda scene, memory: pattern.torch.ones(
-        scene.length, memory + scene.length, dtype=torch.bool).tril()[None])
+    monkeypatch.setattr(
+        pattern,
+        "lower",
+        lambda scene, memory: pattern.torch.ones(scene.length, memory + scene.length, dtype=torch.bool).tril()[None],
+    )
     breaks("segmentation", gpt2)
 
 

@@ -28,7 +28,7 @@ class Scene:
     """Positions of earlier places, of a ragged history."""
     past_valid_BP: Bool[Tensor, "#B P"] | None = None
     """Which earlier places are real, of a ragged history."""
-    segment_L: Int[Tensor, "L"] | None = None
+    segment_L: Int[Tensor, " L"] | None = None
     """The place at which each place's segment starts, if one pass is to see what several would (Transformer-XL)."""
     source_BSD: Float[Tensor, "B S D"] | None = None
     source_valid_BS: Bool[Tensor, "B S"] | None = None

@@ -115,9 +115,7 @@ class State:
         """A new state with `change` applied to every tensor; this one stays as it is."""
         if self.used:
             raise ValueError("this state was consumed by an earlier call; fork() or map() before the call")
-        return State(
-            **{f.name: map_tensors(getattr(self, f.name), change) for f in fields(self) if f.name != "used"}
-        )
+        return State(**{f.name: map_tensors(getattr(self, f.name), change) for f in fields(self) if f.name != "used"})
 
     def fork(self) -> State:
         """A copy that shares no memory with this one: beams, branching."""

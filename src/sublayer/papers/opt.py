@@ -13,7 +13,11 @@ ZHANG = "Zhang et al. 2022, OPT: Open Pre-trained Transformer Language Models, a
 @paper("opt-125m", parent="gpt2", cite=ZHANG, facts={"params": 125_239_296})
 def opt_125m(base: Decoder.Config) -> Decoder.Config:
     """GPT-2 with ReLU, a vocabulary of 50,272, and 2,048 positions behind two spare rows."""
-    return base.but({"f": Dense.Config(), "s.dropout": 0.0}, vocab=50272, position=Learned.Config(limit=2048, offset=2))
+    return base.but(
+        {"f": Dense.Config(), "s.dropout": 0.0, "embedding.dropout": 0.0},
+        vocab=50272,
+        position=Learned.Config(limit=2048, offset=2),
+    )
 
 
 @paper("opt-350m", parent="opt-125m", cite=ZHANG, facts={"params": 331_196_416, "decoder_params": 302_309_376})

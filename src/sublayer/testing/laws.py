@@ -163,7 +163,7 @@ def _loss(model: Model, trial: Trial, step: int) -> Tensor:
 def cost_is_count(trial: Trial) -> Verdict:
     """Parameters by the config's closed form, exactly; FLOPs within 1 % of the counter on the meta device."""
     with torch.device("meta"):
-        model = trial.config.build()
+        model = trial.config.build().eval()
     counted = sum(weight.numel() for weight in model.parameters())
     cost = trial.config.cost()
     if cost.params != counted:
@@ -230,7 +230,9 @@ def _unlike(here: Config, there: Config, path: str = "") -> list[str]:
             found += _unlike(mine, other, where)
         elif isinstance(mine, dict) and isinstance(other, dict) and mine.keys() == other.keys():
             pairs = ((f"{where}.{key}", mine[key], other[key]) for key in mine)
-            found += [bad for at, a, b in pairs for bad in (_unlike(a, b, at) if isinstance(a, Config) else [at][: a != b])]
+            found += [
+                bad for at, a, b in pairs for bad in (_unlike(a, b, at) if isinstance(a, Config) else [at][: a != b])
+            ]
         elif mine != other:
             found.append(where)
     return found

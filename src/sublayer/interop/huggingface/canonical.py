@@ -5,7 +5,7 @@ from __future__ import annotations
 from sublayer.interop.huggingface.entries import CheckpointError
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.feedforward import Dense, Glu
-from sublayer.nn.model.single import SingleStack
+from sublayer.nn.model import SingleStack
 from sublayer.nn.part import Part
 
 

@@ -10,7 +10,7 @@ from sublayer.interop.huggingface.canonical import canonical
 from sublayer.interop.huggingface.entries import CheckpointError, Entries
 from sublayer.interop.huggingface.weights import Row
 from sublayer.nn.config import Config
-from sublayer.nn.model.single import SingleStack
+from sublayer.nn.model import SingleStack
 
 C = TypeVar("C", bound=Config)
 

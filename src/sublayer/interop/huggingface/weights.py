@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sublayer.nn.model.single import SingleStack
+from sublayer.nn.model import SingleStack
 
 
 class Form:

@@ -55,7 +55,9 @@ def attend_blocks(
     return y_NHWK.view(B, blocks, H, W, K).transpose(1, 2).reshape(B, H, blocks * W, K)[:, :, :L]
 
 
-def _mask(window: Window.Config, blocks: int, length: int, memory: int, device: torch.device) -> Bool[Tensor, "n 1 W X"]:
+def _mask(
+    window: Window.Config, blocks: int, length: int, memory: int, device: torch.device
+) -> Bool[Tensor, "n 1 W X"]:
     """Within the window, and on places that exist: linear in length, blocks × W × (2 or 3)W."""
     i_n1 = torch.arange(blocks, device=device)[:, None] * window.size
     i_nW1 = (i_n1 + torch.arange(window.size, device=device))[..., None]

@@ -35,7 +35,9 @@ def attend(
         return _attend_openly(q_BHLK, k_BGMK, v_BGMK, sight, position, scene, bias_BHLM, dropout)
     mask, causal = _added(bias_BHLM, sight, scene, position)
     grouped = k_BGMK.shape[1] != q_BHLK.shape[1]
-    return F.scaled_dot_product_attention(q_BHLK, k_BGMK, v_BGMK, mask, dropout, causal, scale=scale, enable_gqa=grouped)
+    return F.scaled_dot_product_attention(
+        q_BHLK, k_BGMK, v_BGMK, mask, dropout, causal, scale=scale, enable_gqa=grouped
+    )
 
 
 def _added(bias_BHLM: Tensor | None, sight: Sight, scene: Scene, position: Position) -> tuple[Tensor | None, bool]:

@@ -57,11 +57,13 @@ class MultiHead(Heads):
         def flops(self, place: Place, work: Work) -> int:
             H, G, K = self.sizes(place.dim)
             memory = work.memory if self.reach is None else min(work.memory, self.reach)
-            frozen = work.frozen or not self.memory.hidden
+            again = self.memory.hidden and not work.frozen
             L, M = work.length, memory + work.length
             queries = 2 * L * place.dim * H * K * 2
-            keys = 2 * (L if frozen else M) * place.dim * G * K * 2
-            position = self.position(place).layer_flops(H, K, place.dim, L, M, frozen)
+            keys = 2 * (M if again else L) * place.dim * G * K * 2
+            # Only a frozen segment memory keeps the table of distances; a growing cache projects it anew.
+            kept = self.memory.hidden and work.frozen
+            position = self.position(place).layer_flops(H, K, place.dim, L, M, kept)
             return queries + keys + position + 2 * 2 * H * K * self._pairs(place, L, M)
 
         def _pairs(self, place: Place, L: int, M: int) -> int:
@@ -91,7 +93,11 @@ class MultiHead(Heads):
             q_BHLK, k_BGMK, v_BGMK, state = self._read_keys(x_BLD, scene, state)
         dropout = self.config.dropout if self.training else 0.0
         pattern, memory = self.config.pattern, self.config.memory
-        if isinstance(pattern, Window.Config) and scene.even and self.config.by_blocks(type(self.position), scene.length):
+        if (
+            isinstance(pattern, Window.Config)
+            and scene.even
+            and self.config.by_blocks(type(self.position), scene.length)
+        ):
             y_BHLK = attend_blocks(q_BHLK, k_BGMK, v_BGMK, pattern, self.position, scene, dropout)
         else:
             seen = sight(scene, pattern, memory, k_BGMK.shape[2] - q_BHLK.shape[2])
@@ -119,9 +125,7 @@ class MultiHead(Heads):
         k, v = state.k.append(k_BGLK, reach), state.v.append(v_BGLK, reach)
         return q_BHLK, k.last(attended), v.last(attended), KeyValues(k, v, state.table)
 
-    def _read_hidden(
-        self, x_BLD: Tensor, scene: Scene, state: Hidden | None
-    ) -> tuple[Tensor, Tensor, Tensor, Hidden]:
+    def _read_hidden(self, x_BLD: Tensor, scene: Scene, state: Hidden | None) -> tuple[Tensor, Tensor, Tensor, Hidden]:
         """Project remembered hidden states again, with the segment's own after them."""
         if state is None:
             q_BHLK, k_BGMK, v_BGMK = self._split(self.qkv(x_BLD))

@@ -5,5 +5,6 @@ from sublayer.nn.model.cost import Cost, Flops
 from sublayer.nn.model.decoder import Decoder
 from sublayer.nn.model.encoder import Encoder
 from sublayer.nn.model.encoder_decoder import EncoderDecoder
+from sublayer.nn.model.single import SingleStack
 
-__all__ = ["Cost", "Decoder", "Encoder", "EncoderDecoder", "Flops", "Model"]
+__all__ = ["Cost", "Decoder", "Encoder", "EncoderDecoder", "Flops", "Model", "SingleStack"]

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from sublayer.nn.config import Config
+from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import Hidden
 from sublayer.nn.model.cost import Cost
 from sublayer.nn.scene import Scene, check_ids, check_mask
@@ -20,6 +21,10 @@ from sublayer.nn.state import Growing, State
 
 class Model(nn.Module):
     """Abstract: `h_BLD, state = model(ids_BL, state=None, valid_BL=None)`."""
+
+    config: Config
+    embedding: Embedding
+    head: Head
 
     class Config(Config, family="model"):
         remembers: ClassVar[bool] = True
@@ -71,7 +76,9 @@ def open_scene(
         position_BL = (next_B[:, None] + valid_BL.cumsum(1) - 1).clamp(min=0)
     elif position_BL.shape not in ((B, L), (1, L)):
         raise ValueError(f"positions: expected shape {(B, L)}, got {tuple(position_BL.shape)}; give one per token")
-    return Scene(position_BL.expand(B, L), start, valid_BL, past_i_BP, past_valid_BP, cuts_L, **source)
+    else:
+        position_BL = position_BL.expand(B, L).masked_fill(~valid_BL, 0)  # what stands on padding means nothing
+    return Scene(position_BL, start, valid_BL, past_i_BP, past_valid_BP, cuts_L, **source)
 
 
 def close_scene(scene: Scene, parts: tuple[object, ...], state: State | None) -> State:
@@ -103,7 +110,9 @@ def _history(state: State | None, batch: int, device: torch.device) -> tuple[Ten
 
 def _segment_starts(segments: Sequence[int], start: int, length: int, device: torch.device) -> Tensor:
     if sum(segments) != length:
-        raise ValueError(f"segments: lengths {tuple(segments)} add up to {sum(segments)}, the input has {length} places")
+        raise ValueError(
+            f"segments: lengths {tuple(segments)} add up to {sum(segments)}, the input has {length} places"
+        )
     counts = torch.tensor(segments, device=device)
     return start + (counts.cumsum(0) - counts).repeat_interleave(counts)
 

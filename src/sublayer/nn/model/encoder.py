@@ -32,7 +32,9 @@ class Encoder(SingleStack):
 
         def cost(self, length: int = 64, memory: int | None = None) -> Cost:
             if memory:
-                raise ValueError(f"memory={memory}: an encoder reads everything at once and remembers nothing; leave it 0")
+                raise ValueError(
+                    f"memory={memory}: an encoder reads everything at once and remembers nothing; leave it 0"
+                )
             return super().cost(length, 0)
 
     def forward(

@@ -88,6 +88,4 @@ class Position(nn.Module):
 
 def distances(scene: Scene, memory: int) -> Tensor:
     """i − j for every query and key, (B or 1, L, M); made once a pass."""
-    return scene.once(
-        ("distances", memory), lambda: scene.i_BL[:, :, None] - scene.positions(memory)[:, None, :]
-    )
+    return scene.once(("distances", memory), lambda: scene.i_BL[:, :, None] - scene.positions(memory)[:, None, :])

@@ -33,6 +33,8 @@ class Learned(Position):
 
     def embed(self, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> Float[Tensor, "B L D"]:
         last = scene.start + scene.length - 1 if scene.even else int(scene.i_BL.max())
+        if not scene.even and int(scene.i_BL.min()) < 0:
+            raise ValueError(f"position: places count from 0, got {int(scene.i_BL.min())}; give positions of 0 or more")
         if last >= self.limit:
             raise ValueError(
                 f"position: learned positions end at {self.limit}, got a sequence that reaches place {last + 1}. "
