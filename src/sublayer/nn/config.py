@@ -30,6 +30,9 @@ class ConfigError(ValueError):
 class _ConfigType(ModelMetaclass):
     """Tells a nested Config which class owns it, and turns pydantic's errors into one-line ConfigErrors."""
 
+    owner: type
+    tag: str
+
     def __set_name__(cls, owner: type, name: str) -> None:  # noqa: N805 (a metaclass)
         if name == "Config":
             cls.owner = owner
@@ -210,11 +213,11 @@ class Config(BaseModel, metaclass=_ConfigType):
             prefix = "" if field in self.shortcuts else f"{field}."
             names += [] if field in self.shortcuts else [field]
             if isinstance(inner, Config):
-                names += [prefix + name for name in inner.keys()]
+                names += [prefix + name for name in inner.keys()]  # noqa: SIM118 (a method)
             elif isinstance(inner, Mapping):
                 for letter, config in inner.items():
                     if isinstance(config, Config):
-                        names += [f"{prefix}{letter}.{name}" for name in config.keys()]
+                        names += [f"{prefix}{letter}.{name}" for name in config.keys()]  # noqa: SIM118 (a method)
         return names
 
 

@@ -102,6 +102,11 @@ class State:
     source_valid_BS: Tensor | None = None
     used: bool = False
 
+    @property
+    def source(self) -> dict[str, Any]:
+        """What was read before the first segment, as a scene takes it."""
+        return {"source_BSD": self.source_BSD, "source_valid_BS": self.source_valid_BS}
+
     def take(self) -> None:
         """Mark as consumed; a second time raises."""
         if self.used:

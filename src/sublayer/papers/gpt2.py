@@ -15,7 +15,7 @@ from sublayer.papers.registry import paper
     facts={"params": 124_439_808, "decoder_params": 85_056_000},
 )
 def gpt2(base: Decoder.Config) -> Decoder.Config:
-    """A language model at scale: norms move to the inputs of the parts with one more at the end, GELU, learned positions."""
+    """Norms move to the inputs of the parts, with one more at the end; GELU, learned positions, a wider model."""
     return base.but(
         {"s.heads": 12, "s.dropout": 0.1, "f": Dense.Config(activation="gelu_tanh")},
         vocab=50257,

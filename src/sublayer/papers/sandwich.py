@@ -20,11 +20,11 @@ def sandwich_large(base: Decoder.Config) -> Decoder.Config:
 
 @paper("sandwich-24-enwik8", parent="transformer-xl-24", cite=PRESS)
 def sandwich_24_enwik8(base: Decoder.Config) -> Decoder.Config:
-    """The byte model with 5 attentions moved to the bottom and 5 feed-forwards to the top, the best found for enwik8."""
+    """The byte model with 5 attentions at the bottom and 5 feed-forwards at the top, the best found for enwik8."""
     return base.but(layout="sandwich(5)")
 
 
 @paper("sandwich-24-text8", parent="transformer-xl-24", cite=PRESS)
 def sandwich_24_text8(base: Decoder.Config) -> Decoder.Config:
-    """The byte model with 3 attentions moved to the bottom and 3 feed-forwards to the top, the best found for text8."""
+    """The byte model with 3 attentions at the bottom and 3 feed-forwards at the top, the best found for text8."""
     return base.but(layout="sandwich(3)")

@@ -51,7 +51,7 @@ def causality(trial: Trial) -> Verdict:
 
 
 def segmentation(trial: Trial) -> Verdict:
-    """Any split into segments equals one pass; where the paper's mathematics depends on the split, the pass it states."""
+    """Any split into segments equals one pass; where the mathematics depends on the split, the pass it states."""
     if not trial.config.remembers:
         return "it carries nothing on"
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
@@ -147,7 +147,7 @@ def _loss(model: Model, trial: Trial, step: int) -> Tensor:
     order = torch.randperm(vocab, generator=torch.Generator().manual_seed(step))
     ids = torch.cat([order, order[: -vocab % (2 * B)]]).view(B, -1)
     if isinstance(model.head, Classify):
-        return model.head.loss(trial.read(model, ids), torch.arange(B) % model.config.head.classes)  # pyright: ignore
+        return model.head.loss(trial.read(model, ids), torch.arange(B) % model.config.head.classes)
     if isinstance(model.head, Span):
         return model.head.loss(trial.read(model, ids), torch.tensor([[0, 1]]).expand(B, 2))
     if not trial.config.remembers:
@@ -262,8 +262,8 @@ def oracle(trial: Trial) -> Verdict:
         hidden = [h_BLD, model(ids, trial.begin(model), valid)[0] * valid[..., None]]
         if state is not None:
             hidden.append(model(trial.ids(key=4), state)[0])
-        loss = sum((h * torch.linspace(-1, 1, h.shape[-1], dtype=h.dtype)).sum() for h in hidden)
-        slopes = torch.autograd.grad(loss, weights, allow_unused=True)  # pyright: ignore
+        losses = [(h * torch.linspace(-1, 1, h.shape[-1], dtype=h.dtype)).sum() for h in hidden]
+        slopes = torch.autograd.grad(losses, weights, allow_unused=True)
         return hidden + [torch.zeros(()) if slope is None else slope for slope in slopes]
 
     fast = run()

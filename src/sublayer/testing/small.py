@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.feedforward import Dense
 from sublayer.nn.attention import Full, MultiHead
+from sublayer.nn.feedforward import Dense
 from sublayer.nn.memory import NoMemory
 from sublayer.nn.model import Decoder, Encoder, Model
 from sublayer.nn.part import Part

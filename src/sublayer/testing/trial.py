@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from sublayer.nn.model import Encoder, EncoderDecoder, Model
 from sublayer.nn.state import State
 
 
-class LawBroken(AssertionError):
+class LawBroken(AssertionError):  # noqa: N818 (it is what it says)
     """A law that does not hold, and where."""
 
 
@@ -33,7 +34,7 @@ class Trial:
         return sum(self.cuts)
 
     def model(self, dtype: torch.dtype = torch.float64) -> Model:
-        """Built with the seed. Weights are redrawn, loud enough that a mistake in what is attended shows in the output."""
+        """Built with the seed. Weights are redrawn, loud enough that a mistake in what is attended shows."""
         torch.manual_seed(self.seed)
         model = self.config.build()
         for weight in model.parameters():
@@ -92,20 +93,16 @@ def same(here: Tensor, there: Tensor, tolerance: float, what: str) -> None:
 @contextmanager
 def fed(model: Model, x_BLD: Tensor) -> Iterator[None]:
     """The model reads these vectors, whatever the ids."""
-    model.embedding.read = lambda ids_BL: x_BLD  # pyright: ignore
-    try:
+    with mock.patch.object(model.embedding, "read", return_value=x_BLD):
         yield
-    finally:
-        del model.embedding.read  # pyright: ignore
 
 
 @contextmanager
 def by_reference() -> Iterator[None]:
     """Attention by the slow twin."""
-    fast = multihead.attend, cross.attend, multihead.serves
-    multihead.attend = cross.attend = reference.attend  # pyright: ignore
-    multihead.serves = lambda *_: False  # pyright: ignore
-    try:
+    with (
+        mock.patch.object(multihead, "attend", reference.attend),
+        mock.patch.object(cross, "attend", reference.attend),
+        mock.patch.object(multihead, "serves", return_value=False),
+    ):
         yield
-    finally:
-        multihead.attend, cross.attend, multihead.serves = fast  # pyright: ignore

@@ -13,8 +13,7 @@ from sublayer.nn.attention import Full, MultiHead
 from sublayer.nn.embedding import Classify, Head, MaskedLM, Span, TokenEmbedding
 from sublayer.nn.feedforward import Dense
 from sublayer.nn.memory import NoMemory
-from sublayer.nn.model import Encoder
-from sublayer.nn.model import SingleStack
+from sublayer.nn.model import Encoder, SingleStack
 from sublayer.nn.position import Learned
 from sublayer.nn.residual import LayerNorm, PostNorm
 from sublayer.nn.stack import Plain

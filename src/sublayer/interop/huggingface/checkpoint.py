@@ -15,8 +15,7 @@ from sublayer.interop.huggingface import weights
 from sublayer.interop.huggingface.entries import CheckpointError
 from sublayer.interop.huggingface.family import Family, family_for, family_of
 from sublayer.interop.huggingface.files import read_entries, read_tensors, write_files
-from sublayer.nn.model import Model
-from sublayer.nn.model import SingleStack
+from sublayer.nn.model import Model, SingleStack
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

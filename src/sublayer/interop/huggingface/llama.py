@@ -12,8 +12,7 @@ from sublayer.interop.huggingface.weights import Row, Stacked
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.embedding import LinearHead, TiedHead
 from sublayer.nn.feedforward import Glu
-from sublayer.nn.model import Decoder
-from sublayer.nn.model import SingleStack
+from sublayer.nn.model import Decoder, SingleStack
 from sublayer.nn.position import Rotary
 from sublayer.nn.residual import PreNorm, RMSNorm
 from sublayer.nn.stack import Plain

@@ -12,8 +12,7 @@ from sublayer.interop.huggingface.weights import Row, Stacked
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.embedding import FactorisedEmbedding, LinearHead, TiedHead, TokenEmbedding
 from sublayer.nn.feedforward import Dense
-from sublayer.nn.model import Decoder
-from sublayer.nn.model import SingleStack
+from sublayer.nn.model import Decoder, SingleStack
 from sublayer.nn.position import Learned
 from sublayer.nn.residual import LayerNorm, NoNorm, PostNorm, PreNorm
 from sublayer.nn.residual.normed import Normed

@@ -111,9 +111,10 @@ class MultiHead(Heads):
         return self._read_keys(x_BLD, scene, state)[3]
 
     def _read_keys(
-        self, x_BLD: Tensor, scene: Scene, state: KeyValues | None
+        self, x_BLD: Tensor, scene: Scene, state: KeyValues | Hidden | None
     ) -> tuple[Tensor, Tensor, Tensor, KeyValues | None]:
         """Project the segment, and put its keys and values after the remembered ones."""
+        assert not isinstance(state, Hidden)
         q_BHLK, k_BGLK, v_BGLK = self._split(self.qkv(x_BLD))
         k_BGLK = self.position.key(k_BGLK, scene, 0)
         if isinstance(self.config.memory, NoMemory.Config):

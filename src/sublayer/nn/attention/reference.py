@@ -1,7 +1,7 @@
 """The slow, obvious twin of kernel.py: one row and one query at a time, the softmax written out.
 
-It asks the position for one query's bias at a time, so no skewing, gathering across queries or masking trick of the fast
-path is repeated here.
+It asks the position for one query's bias at a time, so no skewing, gathering across queries or masking trick of the
+fast path is repeated here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def attend(
     """softmax(q kᵀ/√K + bias) v, where `sight` allows."""
     if dropout:
         raise ValueError("the reference has no dropout; compare in eval mode")
-    B, H, L, _ = q_BHLK.shape
+    B, _, L, _ = q_BHLK.shape
     rows = []
     for b in range(B):
         queries = [_one(b, a, q_BHLK, k_BGMK, v_BGMK, sight, position, scene) for a in range(L)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
+from sublayer.nn.attention import MultiHead
 from sublayer.nn.config import Config
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import Hidden
@@ -20,9 +20,13 @@ from sublayer.nn.state import Growing, State
 
 
 class Model(nn.Module):
-    """Abstract: `h_BLD, state = model(ids_BL, state=None, valid_BL=None)`."""
+    """Abstract: `h_BLD, state = model(ids_BL, state=None, valid_BL=None)`.
 
-    config: Config
+    What a caller passes is checked by `open_scene`, whose errors say what to do; annotations check the rest in tests.
+    """
+
+    config: Any
+    """Its own class's Config."""
     embedding: Embedding
     head: Head
 
@@ -49,11 +53,11 @@ class Model(nn.Module):
 
 
 def open_scene(
-    ids_BL: Int[Tensor, "B L"],
+    ids_BL: Tensor,
     vocab: int,
     state: State | None,
-    valid_BL: Bool[Tensor, "B L"] | None = None,
-    position_BL: Int[Tensor, "#B L"] | None = None,
+    valid_BL: Tensor | None = None,
+    position_BL: Tensor | None = None,
     segments: Sequence[int] | None = None,
 ) -> Scene:
     """What a pass over these ids knows; consumes the state."""
@@ -66,7 +70,7 @@ def open_scene(
     start = state.start if state else 0
     now = torch.arange(start, start + L, device=ids_BL.device)[None]
     cuts_L = None if segments is None else _segment_starts(segments, start, L, ids_BL.device)
-    source = {} if state is None else {"source_BSD": state.source_BSD, "source_valid_BS": state.source_valid_BS}
+    source: dict[str, Any] = {} if state is None else state.source
     ragged = valid_BL is not None or position_BL is not None or (state is not None and state.past_i is not None)
     if not ragged:
         return Scene(now, start, segment_L=cuts_L, **source)
@@ -83,16 +87,18 @@ def open_scene(
 
 def close_scene(scene: Scene, parts: tuple[object, ...], state: State | None) -> State:
     """The state after the pass."""
-    source = {"source_BSD": scene.source_BSD, "source_valid_BS": scene.source_valid_BS}
+    source: dict[str, Any] = {"source_BSD": scene.source_BSD, "source_valid_BS": scene.source_valid_BS}
     start = scene.start + scene.length
     if scene.even:
         return State(parts, start, **source)
+    valid_BP = scene.valid(scene.start)
     assert scene.valid_BL is not None
+    assert valid_BP is not None
     last_BL = torch.where(scene.valid_BL, scene.i_BL, -1)
     before_B = _history(state, len(last_BL), last_BL.device)[2]
     next_B = torch.maximum(before_B, last_BL.amax(1) + 1)
     if state is None or state.past_i is None or state.past_valid is None:
-        past_i, past_valid = Growing.of(scene.positions(scene.start), 1), Growing.of(scene.valid(scene.start), 1)
+        past_i, past_valid = Growing.of(scene.positions(scene.start), 1), Growing.of(valid_BP, 1)
     else:
         past_i, past_valid = state.past_i.append(scene.i_BL), state.past_valid.append(scene.valid_BL)
     return State(parts, start, next_B, past_i, past_valid, **source)
@@ -123,7 +129,9 @@ def freeze(stack: Stack, state: State) -> State:
     parts = []
     for sublayer, kept in zip(stack.sublayers, state.parts, strict=True):
         if isinstance(kept, Hidden):
-            kept = sublayer.part.freeze(kept, _empty_scene(state, kept.x.buffer))
+            part = sublayer.part
+            assert isinstance(part, MultiHead)
+            kept = part.freeze(kept, _empty_scene(state, kept.x.buffer))
         parts.append(kept)
     return replace(state, parts=tuple(parts), used=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from pydantic import model_validator
 from torch import Tensor
 
@@ -26,11 +26,11 @@ class Decoder(SingleStack):
 
     def forward(
         self,
-        ids_BL: Int[Tensor, "B L"],
+        ids_BL: Tensor,
         state: State | None = None,
-        valid_BL: Bool[Tensor, "B L"] | None = None,
+        valid_BL: Tensor | None = None,
         *,
-        position_BL: Int[Tensor, "#B L"] | None = None,
+        position_BL: Tensor | None = None,
         segments: Sequence[int] | None = None,
     ) -> tuple[Float[Tensor, "B L D"], State]:
         """Hidden vectors, and the state to go on from. `segments`: read in one pass as if cut so (Transformer-XL)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from pydantic import model_validator
 from torch import Tensor
 
@@ -39,12 +39,12 @@ class Encoder(SingleStack):
 
     def forward(
         self,
-        ids_BL: Int[Tensor, "B L"],
+        ids_BL: Tensor,
         state: State | None = None,
-        valid_BL: Bool[Tensor, "B L"] | None = None,
+        valid_BL: Tensor | None = None,
         *,
-        type_BL: Int[Tensor, "B L"] | None = None,
-        position_BL: Int[Tensor, "#B L"] | None = None,
+        type_BL: Tensor | None = None,
+        position_BL: Tensor | None = None,
     ) -> tuple[Float[Tensor, "B L D"], None]:
         """Hidden vectors. `type_BL` says which sentence a token belongs to, where the embedding has types."""
         if state is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from pydantic import model_validator
 from torch import Tensor
 
@@ -41,7 +41,7 @@ class EncoderDecoder(Model):
             check_head(self.head, self.vocab, self.dim, self.embedding)
             if self.source is None and self.source_vocab is not None:
                 raise ValueError(
-                    f"source_vocab={self.source_vocab} needs source vectors of its own; set source=token, or leave it out"
+                    f"source_vocab={self.source_vocab} needs an embedding of its own; set source=token, or leave it out"
                 )
             return self
 
@@ -85,7 +85,7 @@ class EncoderDecoder(Model):
         self.decoder = config.decoder.build(config.dim)
         self.head = config.head.build(config.vocab, config.dim, self.embedding)
 
-    def start(self, source_BS: Int[Tensor, "B S"], valid_BS: Bool[Tensor, "B S"] | None = None) -> State:
+    def start(self, source_BS: Tensor, valid_BS: Tensor | None = None) -> State:
         """Read the source: the state from which the target is written."""
         embedding = self.source if self.config.source else self.embedding
         scene = open_scene(source_BS, self.config.source_vocab or self.config.vocab, None, valid_BS)
@@ -95,11 +95,11 @@ class EncoderDecoder(Model):
 
     def forward(
         self,
-        ids_BL: Int[Tensor, "B L"],
+        ids_BL: Tensor,
         state: State | None = None,
-        valid_BL: Bool[Tensor, "B L"] | None = None,
+        valid_BL: Tensor | None = None,
         *,
-        position_BL: Int[Tensor, "#B L"] | None = None,
+        position_BL: Tensor | None = None,
         segments: Sequence[int] | None = None,
     ) -> tuple[Float[Tensor, "B L D"], State]:
         if state is None:

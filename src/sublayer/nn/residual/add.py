@@ -31,7 +31,7 @@ class Add(nn.Module):
         def flops(self, dim: int, length: int) -> int:
             return 2 * length * dim * dim * len(self.owner.matrices)
 
-    def __init__(self, config: Config, dim: int) -> None:
+    def __init__(self, config: Add.Config, dim: int) -> None:
         super().__init__()
         for name in self.matrices:
             self.add_module(name, linear(dim, dim, bias=False))
@@ -62,7 +62,7 @@ class Gate(Add):
 
     bias: nn.Parameter
 
-    def __init__(self, config: Config, dim: int) -> None:
+    def __init__(self, config: Gate.Config, dim: int) -> None:
         super().__init__(config, dim)
         self.bias = nn.Parameter(torch.full((dim,), config.bias))
 
@@ -77,6 +77,7 @@ class InputGate(Gate):
     """σ(W x + b)·x + y. Deviation: the paper has no bias here; with one it can start open."""
 
     matrices = ("gate",)
+    gate: nn.Linear
 
     class Config(Gate.Config, tag="input_gate"):
         pass
@@ -89,6 +90,7 @@ class OutputGate(Gate):
     """x + σ(W x − b)·y."""
 
     matrices = ("gate",)
+    gate: nn.Linear
 
     class Config(Gate.Config, tag="output_gate"):
         pass
@@ -101,6 +103,7 @@ class HighwayGate(Gate):
     """z·x + (1 − z)·y, z = σ(W x + b)."""
 
     matrices = ("gate",)
+    gate: nn.Linear
 
     class Config(Gate.Config, tag="highway_gate"):
         pass
@@ -113,6 +116,8 @@ class SigmoidTanhGate(Gate):
     """x + σ(W y − b)·tanh(U y)."""
 
     matrices = ("gate", "update")
+    gate: nn.Linear
+    update: nn.Linear
 
     class Config(Gate.Config, tag="sigmoid_tanh_gate"):
         pass
@@ -125,6 +130,12 @@ class GruGate(Gate):
     """(1 − z)·x + z·ĥ: r = σ(W_r y + U_r x), z = σ(W_z y + U_z x − b), ĥ = tanh(W_g y + U_g (r·x))."""
 
     matrices = ("w_r", "u_r", "w_z", "u_z", "w_g", "u_g")
+    w_r: nn.Linear
+    u_r: nn.Linear
+    w_z: nn.Linear
+    u_z: nn.Linear
+    w_g: nn.Linear
+    u_g: nn.Linear
 
     class Config(Gate.Config, tag="gru_gate"):
         pass

@@ -29,7 +29,7 @@ class Residual(nn.Module):
         def flops(self, dim: int, length: int) -> int:
             return 0
 
-    def __init__(self, config: Config, part: Part, place: Place) -> None:
+    def __init__(self, config: Residual.Config, part: Part, place: Place) -> None:
         super().__init__()
         self.part = part
         self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()

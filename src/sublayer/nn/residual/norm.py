@@ -53,7 +53,7 @@ class RMSNorm(Norm):
         def params(self, dim: int) -> int:
             return dim
 
-    def __init__(self, config: Config, dim: int) -> None:
+    def __init__(self, config: RMSNorm.Config, dim: int) -> None:
         super().__init__()
         self.eps = config.eps
         self.weight = nn.Parameter(torch.ones(dim))

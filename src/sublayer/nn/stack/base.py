@@ -1,4 +1,4 @@
-"""Stack: who owns the loop over sublayers. Its config spells the word; `vary` makes the letters differ by occurrence."""
+"""Stack: who owns the loop over sublayers. Its config spells the word; `vary` makes letters differ by occurrence."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Plain(Stack):
 
     @torch.no_grad()
     def _quieten(self) -> None:
-        """The stream is a sum of all parts: each starts 1/√n as loud, so that the sum does not grow with depth (GPT-2)."""
+        """The stream sums all parts: each starts 1/√n as loud, so that the sum does not grow with depth (GPT-2)."""
         for sublayer in self.sublayers:
             output = getattr(sublayer.part, "output", None)
             if isinstance(output, nn.Linear):
