@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ def load_plugin(module: str) -> None:
         ) from None
 
 
+@cache
 def load_installed_plugins() -> None:
     """Import what installed packages declare under the entry point `sublayer.plugins`."""
     for plugin in entry_points(group="sublayer.plugins"):

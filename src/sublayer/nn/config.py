@@ -13,11 +13,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
-import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic_core import core_schema
@@ -47,9 +45,7 @@ class _ConfigType(ModelMetaclass):
 class Config(BaseModel, metaclass=_ConfigType):
     """Frozen, typed, tagged by `kind`; unknown fields are refused."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=False, validate_default=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
     family: ClassVar[str] = ""
     """What the class is a kind of; the base Config of a family sets it."""
@@ -143,10 +139,14 @@ class Config(BaseModel, metaclass=_ConfigType):
 
     def to_toml(self) -> str:
         """TOML has no null: a field that is None is left out, and comes back as its default, None."""
+        import tomli_w
+
         return tomli_w.dumps(_without_none(self.dump()))
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
+        import tomllib
+
         return cls.parse(_read(tomllib.loads, text, "TOML"))
 
     @property

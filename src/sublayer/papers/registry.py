@@ -49,6 +49,7 @@ def paper(
         if known is not None and known.change.__module__ != change.__module__:
             raise ConfigError(f"paper {name!r} is already told by {known.change.__module__}; choose another name")
         PAPERS[name] = Paper(name, parent, cite, change, facts or {})
+        config.cache_clear()
         return change
 
     return enter
@@ -68,6 +69,7 @@ def find(name: str) -> Paper:
     return PAPERS[name]
 
 
+@cache
 def config(name: str) -> Model.Config:
     """The paper's config: its parent's, changed."""
     entry = find(name)
