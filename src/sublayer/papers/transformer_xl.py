@@ -38,7 +38,7 @@ def transformer_xl(base: Decoder.Config) -> Decoder.Config:
     return base.but(
         {"s.memory.length": 192, "position.scope": "layer", "position.clamp": None},
         embedding=AdaptiveEmbedding.Config(cutoffs=WORDS, factor=4, scale=True, dropout=0.1),
-        head=AdaptiveSoftmax.Config(cutoffs=WORDS, factor=4, tied=True),
+        head=AdaptiveSoftmax.Config(cutoffs=WORDS, factor=4, tied=True, projection="tails"),
     )
 
 
