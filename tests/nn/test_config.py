@@ -114,7 +114,7 @@ def test_hash_depends_on_content_only(config):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"s.heads": 7}, "heads=7 does not divide dim=32"),
+        ({"s.heads": 7}, "alphabet.s: heads=7 does not divide dim=32"),
         ({"s.heads": [2, 2, 2]}, "vary.s.heads: 3 values for 2 occurrences of 's'"),
         ({"layout": "(sq)x2"}, "uses the letter 'q'"),
         ({"layout": "(sf"}, "without its ')'"),

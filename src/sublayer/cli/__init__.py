@@ -5,6 +5,7 @@ torch is imported inside verbs only, so that `--help`, `--version` and argument 
 
 from __future__ import annotations
 
+import os
 import sys
 
 from cyclopts import App, CycloptsError
@@ -17,8 +18,8 @@ app = App(
     version=sublayer.__version__,
     help_epilogue="Start with: sublayer list · sublayer show gpt2 · sublayer show gpt2 dim=256 layout='par(5)'",
 )
-app.command("sublayer.cli.list:list_papers", name="list")
-app.command("sublayer.cli.show:show", name="show")
+app.command("sublayer.cli.list:list_papers", name="list", help="The family as a tree, with what each member costs.")
+app.command("sublayer.cli.show:show", name="show", help="One member: its config, what it changes, what it costs.")
 
 
 def main(tokens: list[str] | None = None) -> None:
@@ -26,15 +27,18 @@ def main(tokens: list[str] | None = None) -> None:
     try:
         app(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        _refuse(" ".join(str(error).split()) + " See sublayer --help.")
-    except (ValueError, OSError) as error:
+        _refuse(f"{error} See sublayer --help.")
+    except BrokenPipeError:  # whoever reads has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (ValueError, OSError, NotImplementedError) as error:
         _refuse(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
 
 
 def _refuse(message: str) -> None:
-    print(f"sublayer: {message}", file=sys.stderr)
+    print("sublayer:", *message.split(), file=sys.stderr)
     sys.exit(2)
 
 

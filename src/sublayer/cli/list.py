@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+TITLES = ("paper", "layout", "params", "decoder", "FLOPs", "what it changes")
+GAP = 2
+"""Blanks between columns."""
+LEGIBLE = 30
+"""The last column is left out where less room than this remains for it."""
 
 
 def list_papers(
@@ -53,29 +63,44 @@ def _print_json(names: list[str]) -> None:
 
 def _print_tree(names: list[str]) -> None:
     from rich.console import Console
-    from rich.table import Table
+
+    from sublayer import config
+
+    console = Console()
+    rows = [_row(name, names) for name in names]
+    widths = [max(len(cell) for cell in column) for column in zip(TITLES, *rows, strict=True)]
+    left = console.width - sum(width + GAP for width in widths[:-1])
+    console.print(_table(rows, widths, left), crop=False, soft_wrap=left < 0)
+    length = config(names[0]).cost().flops.length
+    console.print(f"FLOPs: one pass over {length} new tokens, with the memory full where there is one.", style="dim")
+
+
+def _row(name: str, shown: list[str]) -> tuple[Text | str, ...]:
     from rich.text import Text
 
     from sublayer import config
     from sublayer.cli.words import coloured, short
     from sublayer.papers import registry
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("paper", no_wrap=True)
-    table.add_column("layout", no_wrap=True)
-    for title in ("params", "decoder", "FLOPs"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("what it changes", style="dim", ratio=1, no_wrap=True, overflow="ellipsis")
-    for name in names:
-        made = config(name)
-        cost = made.cost()
-        layout = Text(" → ").join(coloured(stack.layout) for stack in made.stacks.values())
-        figures = [short(figure) for figure in (cost.params, cost.decoder_params, cost.flops.total)]
-        table.add_row(_branch(name, names) + name, layout, *figures, registry.find(name).summary)
-    console = Console()
-    console.print(table)
-    length = config(names[0]).cost().flops.length
-    console.print(f"FLOPs: one pass over {length} new tokens, with the memory full where there is one.", style="dim")
+    made = config(name)
+    cost = made.cost()
+    layout = Text(" → ").join(coloured(stack.layout) for stack in made.stacks.values())
+    figures = (short(figure) for figure in (cost.params, cost.decoder_params, cost.flops.total))
+    return Text(_branch(name, shown) + name), layout, *figures, Text(registry.find(name).summary)
+
+
+def _table(rows: list[tuple[Text | str, ...]], widths: list[int], left: int) -> Table:
+    """All but the last column at full width, and the last in what is left, if it can be read there."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for n, (title, width) in enumerate(zip(TITLES[:-1], widths[:-1], strict=True)):
+        table.add_column(title, justify="left" if n < 2 else "right", min_width=width, no_wrap=True)
+    if left >= LEGIBLE:
+        table.add_column(TITLES[-1], style="dim", max_width=left, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*row[: len(table.columns)])
+    return table
 
 
 def _branch(name: str, shown: list[str]) -> str:

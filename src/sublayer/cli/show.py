@@ -74,16 +74,18 @@ def _print_json(about: dict[str, Any], made: Model.Config, cost: Cost) -> None:
 
 def _print_page(about: dict[str, Any], made: Model.Config, cost: Cost) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     from sublayer.cli.words import coloured
 
     console = Console()
-    console.print(f"[bold]{about['name']}[/bold]", *(stack.tag for stack in [made]), highlight=False)
+    console.print(Text(about["name"], style="bold"), Text(made.tag, style="dim"))
     if about["about"]:
-        console.print(about["about"], highlight=False)
-        console.print(about["cite"], style="dim", highlight=False)
+        for paragraph in about["about"].split("\n\n"):
+            console.print(" ".join(paragraph.split()), highlight=False, markup=False)
+        console.print(about["cite"], style="dim", highlight=False, markup=False)
+    console.print()
     for name, stack in made.stacks.items():
-        console.print()
         console.print(f"{name or 'layout'}  ", coloured(stack.layout), sep="")
     _print_diff(console, about)
     _print_config(console, made)
@@ -92,15 +94,18 @@ def _print_page(about: dict[str, Any], made: Model.Config, cost: Cost) -> None:
 
 def _print_diff(console: Console, about: dict[str, Any]) -> None:
     from rich.table import Table
+    from rich.text import Text
+
+    from sublayer.cli.words import plain
 
     if not about["diff"]:
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(f"against {about['against']}")
-    table.add_column("there", style="red")
-    table.add_column("here", style="green")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(f"against {about['against']}", overflow="fold")
+    table.add_column("there", style="red", overflow="fold")
+    table.add_column("here", style="green", overflow="fold")
     for path, (there, here) in about["diff"].items():
-        table.add_row(path, *("—" if value is None else str(value) for value in (there, here)))
+        table.add_row(path, Text(plain(there)), Text(plain(here)))
     console.print()
     console.print(table)
 
@@ -126,6 +131,8 @@ def _print_cost(console: Console, cost: Cost) -> None:
     work = cost.flops
     table.add_row("", "")
     table.add_row(f"FLOPs, {work.length} new and {work.memory} remembered", short(work.total), style="bold")
+    if work.embedding:
+        table.add_row("  embedding", short(work.embedding))
     table.add_row("  stack", short(work.stack))
     table.add_row("  head", short(work.head))
     if work.frozen_stack != work.stack:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,15 +40,39 @@ def load_plugins(modules: list[str]) -> None:
     if modules and "" not in sys.path:
         sys.path.insert(0, "")
     for module in modules:
-        load_plugin(module)
+        try:
+            load_plugin(module)
+        except ValueError:
+            raise
+        except Exception as error:  # whatever a stranger's module does while it is imported
+            raise ValueError(
+                f"plug-in {module!r} fails when imported: {_place(error)}{type(error).__name__}: {error}"
+            ) from None
+
+
+def _place(error: BaseException) -> str:
+    """`my_parts.py:12: `, where an error arose."""
+    if isinstance(error, SyntaxError):  # says so itself
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
 
 
 def short(number: int) -> str:
     """191,950,298 → 192 M."""
     for size, unit in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {unit}" if number < 1000 * size else f"{number // size:,} {unit}"
+        if number >= 1000 * size:
+            return f"{number // size:,} {unit}"
+        if number >= 0.9995 * size:  # 999,500 and more round to 1.00 M
+            return f"{number / size:#.3g}".rstrip(".") + f" {unit}"
     return str(number)
+
+
+def plain(value: Any) -> str:
+    """A value of a config as one would write it: words bare, the rest as JSON; — where there is none."""
+    if value is None:
+        return "—"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 COLOURS = {"s": "cyan", "f": "yellow", "c": "magenta"}

@@ -14,11 +14,17 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic_core import core_schema
+
+Count = Annotated[int, Field(ge=1)]
+"""How many: at least one."""
+Rate = Annotated[float, Field(ge=0, lt=1)]
+"""A probability of leaving out: from 0 to below 1."""
+Positive = Annotated[float, Field(gt=0)]
 
 
 class ConfigError(ValueError):
@@ -183,7 +189,8 @@ class Config(BaseModel, metaclass=_ConfigType):
     def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:
         """Put a value at a full path of this config's plain data; a class with rules of its own overrides this."""
         inner = getattr(self, path[0], None)
-        if len(path) > 1 and isinstance(inner, Config) and _kind(data.get(path[0])) == inner.tag:
+        if len(path) > 1 and isinstance(inner, Config) and _table(data, path[0]).get("kind") == inner.tag:
+            data[path[0]] = _table(data, path[0])
             inner.assign(data[path[0]], path[1:], value)
         else:
             put(data, path, value)
@@ -193,15 +200,15 @@ class Config(BaseModel, metaclass=_ConfigType):
         head, *rest = key.split(".")
         if head in type(self).model_fields:
             inner = getattr(self, head)
-            if rest and isinstance(inner, Config) and _kind(data.get(head)) == inner.tag:
-                found = inner.locate(".".join(rest), data[head])
+            if rest and isinstance(inner, Config) and (table := _table(data, head)).get("kind") == inner.tag:
+                found = inner.locate(".".join(rest), table)
                 return [head, *(found or rest)]
             return [head, *rest]
         for shortcut in self.shortcuts:
             inner = getattr(self, shortcut)
             if isinstance(inner, Mapping) and head in data.get(shortcut, {}):
                 return [shortcut, head, *rest]
-            if isinstance(inner, Config) and (found := inner.locate(key, data[shortcut])):
+            if isinstance(inner, Config) and (found := inner.locate(key, _table(data, shortcut))):
                 return [shortcut, *found]
         return None
 
@@ -258,8 +265,10 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what} {name!r}; {hint}"
 
 
-def _kind(value: Any) -> Any:
-    return value.get("kind") if isinstance(value, Mapping) else value
+def _table(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """What stands at a key, as a table: a kind may be given by its bare name."""
+    value = data.get(key)
+    return value if isinstance(value, dict) else {"kind": value}
 
 
 def _read(loads: Any, text: str, form: str) -> Any:

@@ -17,6 +17,10 @@ Tree: TypeAlias = "list[str | tuple[Tree, int]]"
 """Letters, and groups with the number of times they are repeated."""
 
 
+MOST = 4096
+"""Sublayers of a stack: a slip in a repeat is found before it fills the memory."""
+
+
 class LayoutError(ValueError):
     """A layout that cannot be read."""
 
@@ -53,7 +57,13 @@ def parse(layout: str) -> Tree:
         raise LayoutError(f"layout {layout!r} has a '(' without its ')'; write for example (sf)x12")
     if not open_groups[0]:
         raise LayoutError("the layout is empty; write for example (sf)x12")
+    if (places := _places(open_groups[0])) > MOST:
+        raise LayoutError(f"layout {layout!r} has {places} sublayers; {MOST} is the most a stack may have")
     return open_groups[0]
+
+
+def _places(tree: Tree) -> int:
+    return sum(1 if isinstance(item, str) else _places(item[0]) * item[1] for item in tree)
 
 
 def write(tree: Tree) -> str:

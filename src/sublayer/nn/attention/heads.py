@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from sublayer.nn.config import Count, Rate
 from sublayer.nn.part import Part
 
 
@@ -12,23 +13,21 @@ class Heads(Part):
     """Abstract: a part with H query heads of size K on G key/value heads."""
 
     class Config(Part.Config):
-        heads: int = 8
+        heads: Count = 8
         """H, query heads."""
-        kv_heads: int | None = None
+        kv_heads: Count | None = None
         """G, key/value heads, each serving heads/G queries; None: as many as heads. 1 is multi-query."""
-        head_dim: int | None = None
+        head_dim: Count | None = None
         """K, size of a head; None: dim/heads."""
         bias: bool = True
         """On all four projections."""
-        dropout: float = 0.0
+        dropout: Rate = 0.0
         """On the attention weights."""
 
         def sizes(self, dim: int) -> tuple[int, int, int]:
             """H, G, K for a model of this width; ValueError where they do not fit."""
-            if self.heads < 1:
-                raise ValueError(f"heads={self.heads} leaves nothing to attend with; use at least 1")
             groups = self.heads if self.kv_heads is None else self.kv_heads
-            if groups < 1 or self.heads % groups:
+            if self.heads % groups:
                 raise ValueError(
                     f"kv_heads={groups} does not divide heads={self.heads}; use one of {divisors(self.heads)}"
                 )

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from sublayer.nn.config import Config
+from sublayer.nn.config import Config, Count
 from sublayer.nn.memory import Remember
 from sublayer.nn.position.base import distances
 from sublayer.nn.scene import Scene
@@ -58,7 +58,7 @@ class Window(Pattern):
     """A query sees the `size` places that end with itself; looking both ways, also the size − 1 after it."""
 
     class Config(Pattern.Config, tag="window"):
-        size: int = 128
+        size: Count = 128
         """Places seen, the query's own included."""
         look: Literal["back", "both"] = "back"
 

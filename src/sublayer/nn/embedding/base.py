@@ -11,7 +11,7 @@ from pydantic import NonNegativeInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sublayer.nn.config import Config
+from sublayer.nn.config import Config, Rate
 from sublayer.nn.residual.norm import Norm
 
 
@@ -25,7 +25,7 @@ class Embedding(nn.Module):
         projects: ClassVar[bool] = False
         """Whether vectors of the matrix are projected to the model's width."""
 
-        dropout: float = 0.0
+        dropout: Rate = 0.0
         """On what enters the first sublayer."""
         scale: bool = False
         """Multiply token vectors by √dim (Vaswani et al. 2017, section 3.4)."""

@@ -9,6 +9,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sublayer.nn.config import Rate
 from sublayer.nn.embedding import cross_entropy
 from sublayer.nn.embedding.base import Embedding
 from sublayer.nn.embedding.head import Head, outside
@@ -21,7 +22,7 @@ class Classify(Head):
     class Config(Head.Config, tag="classify"):
         pools: ClassVar[bool] = True
         classes: PositiveInt = 2
-        dropout: float = 0.0
+        dropout: Rate = 0.0
         """On the pooled vector."""
 
         def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:

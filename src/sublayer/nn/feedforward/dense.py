@@ -7,6 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from sublayer.nn.config import Count, Rate
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Part, Place, Work
@@ -17,11 +18,11 @@ class Dense(Part):
     """W₂ act(W₁ x + b₁) + b₂ (Vaswani et al. 2017, eq. 2)."""
 
     class Config(Part.Config, tag="dense"):
-        inner: int | None = None
+        inner: Count | None = None
         """Width between the matrices; None: 4·dim."""
         activation: Activation = "relu"
         bias: bool = True
-        dropout: float = 0.0
+        dropout: Rate = 0.0
         """On the activations."""
 
         def width(self, dim: int) -> int:

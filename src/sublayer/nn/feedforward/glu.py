@@ -7,6 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from sublayer.nn.config import Count, Rate
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Part, Place, Work
@@ -20,11 +21,11 @@ class Glu(Part):
     """
 
     class Config(Part.Config, tag="glu"):
-        inner: int | None = None
+        inner: Count | None = None
         """Width of each half; None: 8/3·dim, as many parameters as a dense one of 4·dim."""
         activation: Activation = "sigmoid"
         bias: bool = False
-        dropout: float = 0.0
+        dropout: Rate = 0.0
         """On the gated activations."""
 
         def width(self, dim: int) -> int:

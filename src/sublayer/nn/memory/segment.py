@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from sublayer.nn.config import Count
 from sublayer.nn.memory.base import Remember
 from sublayer.nn.position.base import distances
 from sublayer.nn.scene import Scene
@@ -22,7 +23,7 @@ class Segment(Remember):
 
     class Config(Remember.Config, tag="segment"):
         hidden = True
-        length: int = 512
+        length: Count = 512
         """M, places kept."""
         span: Literal["paper", "exact"] = "paper"
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sublayer.nn.attention import MultiHead
-from sublayer.nn.config import Config
+from sublayer.nn.config import Config, Count
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import Hidden
 from sublayer.nn.model.cost import Cost
@@ -34,9 +34,9 @@ class Model(nn.Module):
         remembers: ClassVar[bool] = True
         """Whether it goes from segment to segment with a state."""
 
-        vocab: int
+        vocab: Count
         """Token ids it knows."""
-        dim: int
+        dim: Count
         """Width of the stream."""
 
         def build(self) -> Model:

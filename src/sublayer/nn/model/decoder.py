@@ -20,7 +20,7 @@ class Decoder(SingleStack):
     class Config(SingleStack.Config, tag="decoder"):
         @model_validator(mode="after")
         def _possible(self) -> Decoder.Config:
-            check_stack(self.stack, self.dim, "", causal=True, source=False)
+            check_stack(self.stack, self.dim, "stack.", causal=True, source=False)
             check_head(self.head, self.vocab, self.dim, self.embedding)
             return self
 

@@ -26,7 +26,7 @@ class Encoder(SingleStack):
 
         @model_validator(mode="after")
         def _possible(self) -> Encoder.Config:
-            check_stack(self.stack, self.dim, "", causal=False, source=False)
+            check_stack(self.stack, self.dim, "stack.", causal=False, source=False)
             check_head(self.head, self.vocab, self.dim, self.embedding)
             return self
 

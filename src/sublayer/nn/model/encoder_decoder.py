@@ -8,6 +8,7 @@ from jaxtyping import Float
 from pydantic import model_validator
 from torch import Tensor
 
+from sublayer.nn.config import Count
 from sublayer.nn.embedding import Embedding, Head, TiedHead, TokenEmbedding
 from sublayer.nn.model.base import Model, close_scene, freeze, open_scene
 from sublayer.nn.model.cost import Cost, Flops
@@ -28,7 +29,7 @@ class EncoderDecoder(Model):
         """Of the target."""
         source: Embedding.Config | None = None
         """Of the source; None: the target's, shared."""
-        source_vocab: int | None = None
+        source_vocab: Count | None = None
         """Source ids; None: the target's. Only with a source embedding of its own."""
         encoder: Stack.Config
         decoder: Stack.Config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sublayer.nn import layout as layouts
 from sublayer.nn.attention import Cross, MultiHead
 from sublayer.nn.attention.heads import Heads
 from sublayer.nn.embedding import Embedding, Head
@@ -13,7 +14,7 @@ from sublayer.nn.stack import Stack
 
 def check_stack(stack: Stack.Config, dim: int, path: str, *, causal: bool, source: bool) -> None:
     """Raise ValueError naming the two and the remedy. `causal`: the model reads left to right; `source`: it has one."""
-    for letter, part in zip(stack.alphabet, stack.alphabet.values(), strict=True):
+    for letter, part in stack.alphabet.items():
         where = f"{path}alphabet.{letter}"
         if isinstance(part, Cross.Config) and not source and letter in stack.layout:
             raise ValueError(f"{where}: cross-attention needs a source, which only an encoder_decoder's decoder has")
@@ -23,8 +24,9 @@ def check_stack(stack: Stack.Config, dim: int, path: str, *, causal: bool, sourc
                 f"{where}.pattern: {part.pattern.tag} looks {'both ways' if causal else 'back only'}, but this stack "
                 f"reads {'left to right' if causal else 'both ways'}; use pattern={asked}, or another model"
             )
-    for place, part in enumerate(stack.parts):
-        _check_part(part, stack, dim, f"{path}sublayer {place}")
+    for place, (letter, part) in enumerate(zip(layouts.expand(stack.layout), stack.parts, strict=True)):
+        varies = any(key.startswith(f"{letter}.") for key in stack.vary)
+        _check_part(part, stack, dim, f"{path}alphabet.{letter}" + (f" at place {place}" if varies else ""))
 
 
 def _check_part(part: Part.Config, stack: Stack.Config, dim: int, where: str) -> None:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sublayer.nn.config import Positive
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.scene import Scene
 
@@ -31,7 +32,7 @@ class Alibi(Position):
     is_plain = False
 
     class Config(Position.Config, tag="alibi"):
-        base: float = 8.0
+        base: Positive = 8.0
         """Head h of H gets slope 2^(−base·h/H)."""
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float
+from pydantic import NonNegativeInt
 from torch import Tensor, nn
 
+from sublayer.nn.config import Count
 from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
 
@@ -15,9 +17,9 @@ class Learned(Position):
 
     class Config(Position.Config, tag="learned"):
         embeds = True
-        limit: int = 1024  # pyright: ignore[reportIncompatibleVariableOverride]
+        limit: Count = 1024
         """Places it has a vector for."""
-        offset: int = 0
+        offset: NonNegativeInt = 0
         """Rows in front of the first place's."""
 
         def build(self, dim: int) -> Position:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from sublayer.nn.config import Count
 from sublayer.nn.linear import linear
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.position.sinusoidal import sinusoid
@@ -25,7 +26,7 @@ class RelativeXL(Position):
     class Config(Position.Config, tag="relative_xl"):
         scope: Literal["stack", "layer"] = "stack"
         """Whether u and v are one pair for the stack, or one a layer."""
-        clamp: int | None = None
+        clamp: Count | None = None
         """Distances beyond this look alike (clamp_len); None for no limit."""
 
         def build(self, dim: int) -> Position:

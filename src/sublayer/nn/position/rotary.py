@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sublayer.nn.config import Positive
 from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
 
@@ -18,7 +19,7 @@ class Rotary(Position):
     """
 
     class Config(Position.Config, tag="rotary"):
-        base: float = 10000.0
+        base: Positive = 10000.0
         """The longest wavelength is 2π·base."""
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from sublayer.nn.config import Count
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.scene import Scene
 
@@ -20,7 +21,7 @@ class Shaw(Position):
     is_plain = False
 
     class Config(Position.Config, tag="shaw"):
-        clip: int = 16
+        clip: Count = 16
         """Distances beyond this look alike."""
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:

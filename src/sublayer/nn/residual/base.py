@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sublayer.nn.config import Config
+from sublayer.nn.config import Config, Rate
 from sublayer.nn.part import Part, Place
 from sublayer.nn.scene import Scene
 
@@ -16,7 +16,7 @@ class Residual(nn.Module):
     """Abstract: holds the part; `forward` has the part's own signature, so sublayers and parts nest."""
 
     class Config(Config, family="residual"):
-        dropout: float = 0.0
+        dropout: Rate = 0.0
         """On the part's output."""
 
         def build(self, part: Part, place: Place) -> Residual:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor
 
 from sublayer.nn.part import Part, Place
@@ -18,7 +19,7 @@ class LayerDrop(Residual):
     """In training, x instead of sublayer(x) with probability `rate` (Fan et al. 2020); what it remembers goes on."""
 
     class Config(Residual.Config, tag="layer_drop"):
-        rate: float = 0.1
+        rate: Annotated[float, Field(ge=0, le=1)] = 0.1
         inner: Residual.Config = PreNorm.Config()
         """The residual that is left out."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sublayer.nn.config import Config
+from sublayer.nn.config import Config, Positive
 
 
 class Norm(nn.Module):
     """D → D, each place by itself."""
 
     class Config(Config, family="norm"):
-        eps: float = 1e-5
+        eps: Positive = 1e-5
 
         def build(self, dim: int) -> nn.Module:
             raise NotImplementedError
