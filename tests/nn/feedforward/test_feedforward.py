@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sublayer.nn.feedforward import ACTIVATIONS, Dense, Glu
+from sublayer.nn.feedforward import ACTIVATIONS, Dense, Glu, fused
 from sublayer.nn.part import Place
 from sublayer.nn.scene import Scene
 
@@ -44,3 +44,44 @@ def test_glu(name):
 def test_default_widths_follow_the_model():
     assert Dense.Config().width(24) == 96
     assert Glu.Config().width(24) == 64
+
+
+@pytest.mark.parametrize("name", sorted(fused.SLOPES))
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_fused_path_equals_the_plain_one_in_values_and_gradients(name, bias, monkeypatch):
+    part = Dense.Config(inner=6, activation=name, bias=bias).build(Place(4)).double()
+    for weight in part.parameters():
+        torch.nn.init.normal_(weight)
+    x = torch.randn(3, 7, 4, dtype=torch.float64, requires_grad=True)
+    results = []
+    for fuse in (True, False):
+        if not fuse:
+            monkeypatch.setattr(fused, "serves", lambda x, activation: False)
+        y = part(x, SCENE)[0]
+        results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *part.parameters()])])
+    for here, there in zip(*results, strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(fused.SLOPES))
+def test_the_fused_gradient_is_the_numerical_one(name):
+    shapes = ((3, 4), (6, 4), (6,), (4, 6), (4,))
+    weights = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    assert torch.autograd.gradcheck(lambda *w: fused.FusedDense.apply(*w, name), weights)
+
+
+def test_the_fused_path_keeps_a_third_less_and_steps_aside():
+    part = Dense.Config(inner=64, activation="gelu").build(Place(16))
+    x = torch.randn(1, 8, 16, requires_grad=True)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        part(x, SCENE)
+    assert sum(t.shape[-1] == 64 and t.dim() == 3 for t in kept) == 1
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = part(x, SCENE)[0]
+    assert y.dtype == torch.bfloat16
+    y.sum().backward()
+    assert x.grad is not None
+    dropping = Dense.Config(inner=64, dropout=0.5).build(Place(16))
+    assert not dropping.fuses
+    assert dropping.eval().fuses

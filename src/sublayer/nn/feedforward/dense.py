@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sublayer.nn.config import Count, Rate
+from sublayer.nn.feedforward import fused
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Part, Place, Work
@@ -38,10 +39,20 @@ class Dense(Part):
     def __init__(self, config: Config, place: Place) -> None:
         super().__init__()
         inner = config.width(place.dim)
-        self.act = ACTIVATIONS[config.activation]
+        self.activation: Activation = config.activation
         self.enter = linear(place.dim, inner, config.bias)
         self.output = linear(inner, place.dim, config.bias)
         self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:
-        return self.output(self.drop(self.act(self.enter(x_BLD)))), None
+        if not self.fuses or not fused.serves(x_BLD, self.activation):
+            return self.output(self.drop(ACTIVATIONS[self.activation](self.enter(x_BLD)))), None
+        enter, output = self.enter, self.output
+        y_BLD = fused.FusedDense.apply(x_BLD, enter.weight, enter.bias, output.weight, output.bias, self.activation)
+        return y_BLD, None  # pyright: ignore[reportReturnType]
+
+    @property
+    def fuses(self) -> bool:
+        """Nothing stands between the two matrices but the activation: no dropout, no layer put in place of a matrix."""
+        plain = type(self.enter) is nn.Linear and type(self.output) is nn.Linear
+        return plain and (isinstance(self.drop, nn.Identity) or not self.training)
