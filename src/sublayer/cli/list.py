@@ -69,8 +69,10 @@ def _print_tree(names: list[str]) -> None:
     console = Console()
     rows = [_row(name, names) for name in names]
     widths = [max(len(cell) for cell in column) for column in zip(TITLES, *rows, strict=True)]
-    left = console.width - sum(width + GAP for width in widths[:-1])
-    console.print(_table(rows, widths, left), crop=False, soft_wrap=left < 0)
+    needed = sum(width + GAP for width in widths[:-1])
+    if console.width < needed:  # let the terminal wrap, cut nothing off
+        console = Console(width=needed)
+    console.print(_table(rows, widths, console.width - needed))
     length = config(names[0]).cost().flops.length
     console.print(f"FLOPs: one pass over {length} new tokens, with the memory full where there is one.", style="dim")
 
