@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sublayer.data import cache
-from sublayer.data.atomic import sweep, writing
+from sublayer.data.atomic import writing
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +43,12 @@ def build(path: Path, dtype: np.dtype, make: Callable[[], Iterable[Any]], **made
         if damage:
             log.warning("%s.bin is damaged (%s); it is made again", path, damage)
         write(path, dtype, make(), **made_from)
-    return load(path)
+    return map_file(path.with_suffix(".bin"), dtype)
 
 
 def write(path: Path, dtype: np.dtype, pieces: Iterable[Any], **made_from: Any) -> None:
     """Numbers, then header; for whoever holds the lock of `path`."""
     binary, header = path.with_suffix(".bin"), path.with_suffix(".json")
-    sweep(binary), sweep(header)
     checksum = size = 0
     with writing(binary) as file:
         for piece in pieces:
@@ -65,27 +64,26 @@ def load(path: Path) -> np.ndarray:
     """The array at `path`, checked."""
     found, damage = _open(path)
     if found is None:
-        raise ValueError(f"{path}.bin: {damage or 'there is no such file'}; remove it, so that it is made again")
+        raise ValueError(f"{path}.bin is damaged ({damage or 'there is no header'})")
     return found
 
 
 def _open(path: Path) -> tuple[np.ndarray | None, str]:
     """The array, or nothing and what is wrong with it; nothing at all is not wrong."""
-    try:
-        facts = json.loads(path.with_suffix(".json").read_bytes())
-        count, dtype, checksum = int(facts["count"]), np.dtype(facts["dtype"]), facts["crc32"]
-    except FileNotFoundError:
+    header = path.with_suffix(".json")
+    if not header.exists():
         return None, ""
-    except (ValueError, KeyError, TypeError) as error:
-        return None, f"unreadable header: {error}"
     try:
-        array = map_file(path.with_suffix(".bin"), dtype)
-    except (OSError, ValueError) as error:
-        return None, str(error)
-    if len(array) != count:
-        return None, f"{len(array):,} numbers instead of {count:,}"
-    if crc32(array) != checksum:
-        return None, "its checksum does not match"
+        facts = json.loads(header.read_bytes())
+        if facts["format"] != FORMAT:
+            raise ValueError(f"its format is {facts['format']}, expected {FORMAT}")
+        array = map_file(path.with_suffix(".bin"), np.dtype(facts["dtype"]))
+        if len(array) != facts["count"]:
+            raise ValueError(f"{len(array):,} numbers, expected {facts['count']:,}")
+        if crc32(array) != facts["crc32"]:
+            raise ValueError("its checksum does not match")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return None, f"{type(error).__name__}: {error}"
     return array, ""
 
 
@@ -95,7 +93,7 @@ def map_file(path: Path, dtype: np.dtype) -> np.ndarray:
 
 
 def crc32(array: np.ndarray) -> int:
-    data, checksum = memoryview(array).cast("B") if len(array) else b"", 0
+    data, checksum = array.view(np.uint8), 0
     for start in range(0, len(data), CHECKED_AT_ONCE):
-        checksum = zlib.crc32(data[start : start + CHECKED_AT_ONCE], checksum)
+        checksum = zlib.crc32(data[start : start + CHECKED_AT_ONCE].data, checksum)
     return checksum

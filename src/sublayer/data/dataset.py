@@ -1,0 +1,93 @@
+"""The front door: what a user names, as tokens ready to be batched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sublayer.data import cache
+from sublayer.data.source import Cached, Guessed, Source, Stdin, Stdlib, guess
+from sublayer.data.splits import NAMES, Fractions, Given, Splits
+from sublayer.data.text import Text, gather
+from sublayer.data.tokenizer import Byte, Tokenizer
+from sublayer.data.tokens import Tokens, fit, tokenise
+from sublayer.nn.config import Config
+
+ALIASES = {"train": ("train",), "valid": ("valid", "validation", "val", "dev"), "test": ("test",)}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A text, divided and tokenised."""
+
+    class Config(Config, tag="data"):
+        source: Guessed = Stdlib.Config()
+        """Where the text comes from; takes what a user types, too: `book.txt`, `notes/`, `-`."""
+        splits: Splits.Config = Fractions.Config()
+        tokenizer: Tokenizer.Config = Byte.Config()
+
+        @classmethod
+        def guess(cls, said: str) -> Dataset.Config:
+            """From what a user types; a folder that holds train, valid and test files means those."""
+            found = _split_files(Path(said).expanduser())
+            if not found:
+                return cls(source=guess(said))
+            valid, test = (guess(found[name]) if name in found else None for name in ("valid", "test"))
+            return cls(source=guess(found["train"]), splits=Given.Config(valid=valid, test=test))
+
+    config: Dataset.Config
+    """As it was asked for, but standard input named by what it held, so that it can be had again."""
+    tokenizer: Tokenizer
+    train: Tokens
+    valid: Tokens
+    test: Tokens
+
+    @property
+    def vocab(self) -> int:
+        return self.tokenizer.vocab
+
+    @property
+    def hash(self) -> str:
+        """The same for the same tokens, wherever the text lies."""
+        parts = {name: getattr(self, name).part.key for name in NAMES}
+        return cache.key(tokenizer=self.tokenizer.hash, **parts)
+
+
+def prepare(config: Dataset.Config, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Dataset:
+    """Read, divide and tokenise a text once; the next time it comes from the cache.
+
+    `folder` is the cache's (else $SUBLAYER_CACHE, else ~/.cache/sublayer). A `tokenizer` that has learned already, such
+    as a trained model's, is used instead of one that learns from train.
+    """
+    home, kept = cache.folder(folder), {}
+
+    def gather_once(source: Source.Config) -> Text:
+        if source.hash not in kept:
+            kept[source.hash] = gather(source, home)
+        return kept[source.hash]
+
+    parts = config.splits.build().divide(config.source, gather_once)
+    if not len(parts["train"].bytes):
+        raise ValueError(
+            f"{parts['train'].text.source.title}: nothing is left for train after valid and test; "
+            "give a longer text, or smaller splits.valid and splits.test"
+        )
+    tokenizer = tokenizer or fit(config.tokenizer, parts["train"], home)
+    tokens = {name: tokenise(name, part, tokenizer, home) for name, part in parts.items()}
+    settled = _settle(config.but(tokenizer=tokenizer.config), parts["train"].text)
+    return Dataset(settled, tokenizer, **tokens)
+
+
+def _settle(config: Dataset.Config, text: Text) -> Dataset.Config:
+    return config.but(source=Cached.Config(text=text.key)) if isinstance(config.source, Stdin.Config) else config
+
+
+def _split_files(folder: Path) -> dict[str, str]:
+    """The one file for each split in a folder, if there is one for train and one for valid or test."""
+    if not folder.is_dir():
+        return {}
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    found = {name: [str(path) for path in files if path.name.split(".")[0] in words] for name, words in ALIASES.items()}
+    single = {name: paths[0] for name, paths in found.items() if len(paths) == 1}
+    several = any(len(paths) > 1 for paths in found.values())
+    return {} if several or "train" not in single or len(single) == 1 else single

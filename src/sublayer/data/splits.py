@@ -1,0 +1,97 @@
+"""Splits: which part of the text a model learns from (train), which guides choices (valid), which is kept for the end
+(test). Tokenizers learn from train alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from sublayer.data.source import Guessed, Source
+from sublayer.data.text import Text
+from sublayer.data.tokens import Part
+from sublayer.nn.config import Config
+
+Gather = Callable[[Source.Config], Text]
+NAMES = ("train", "valid", "test")
+SEARCHED_AT_ONCE = 1 << 16
+
+
+class Splits:
+    """Abstract: a kind says where each split lies."""
+
+    class Config(Config, family="splits"):
+        def build(self) -> Splits:
+            return self.owner(self)
+
+    def __init__(self, config: Splits.Config) -> None:
+        self.config = config
+
+    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Part]:
+        """Split name → its part; one that is not asked for is empty."""
+        raise NotImplementedError
+
+
+class Fractions(Splits):
+    """Contiguous: the last `test` of the text's bytes, before it `valid`, before that train.
+
+    enwik8 by the defaults, and text8, come out as everyone divides them: 90, 5 and 5 million.
+    """
+
+    class Config(Splits.Config, tag="fractions"):
+        valid: float = Field(default=0.05, ge=0, lt=1)
+        test: float = Field(default=0.05, ge=0, lt=1)
+        at: Literal["character", "line"] = "character"
+        """A border moves back to the start of the character, or of the line, that it would cut."""
+
+        @model_validator(mode="after")
+        def _leave_some(self) -> Fractions.Config:
+            if self.valid + self.test >= 1:
+                raise ValueError(f"valid={self.valid} and test={self.test} leave nothing to train on; use less than 1")
+            return self
+
+    config: Fractions.Config
+
+    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Part]:
+        text = gather(source)
+        total = len(text.bytes)
+        test = total - round(total * self.config.test)
+        valid = test - round(total * self.config.valid)
+        borders = [0, *(self._settle(text.bytes, border) for border in (valid, test)), total]
+        return {name: Part(text, *ends) for name, ends in zip(NAMES, pairwise(borders), strict=True)}
+
+    def _settle(self, data: np.ndarray, border: int) -> int:
+        if border == len(data):
+            return border
+        if self.config.at == "line":
+            return _line_start(data, border)
+        inside = min(3, border)  # of one character; what is no UTF-8 is cut where it falls
+        return next((border - n for n in range(inside + 1) if data[border - n] & 0xC0 != 0x80), border)
+
+
+class Given(Splits):
+    """The source is train; valid and test are sources of their own."""
+
+    class Config(Splits.Config, tag="given"):
+        valid: Guessed | None = None
+        test: Guessed | None = None
+
+    config: Given.Config
+
+    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Part]:
+        train = gather(source)
+        given = {"train": source, "valid": self.config.valid, "test": self.config.test}
+        texts = {name: gather(where) for name, where in given.items() if where is not None}
+        return {name: Part(texts.get(name, train), 0, len(texts[name].bytes) if name in texts else 0) for name in NAMES}
+
+
+def _line_start(data: np.ndarray, border: int) -> int:
+    for end in range(border, 0, -SEARCHED_AT_ONCE):
+        start = max(0, end - SEARCHED_AT_ONCE)
+        found = data[start:end].tobytes().rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+    return 0
