@@ -3,6 +3,7 @@
 - Rounds are interleaved, in an order drawn anew each round: what slows the machine slows all contestants alike.
 - Speeds are compared by the ratio of medians. Its interval comes from resampling whole rounds (bootstrap), so that
   what the contestants of a round share cancels.
+- A timing during which other processes were at work is taken again, as long as there is time for it.
 - Where the interval holds the line that was to be passed, there is no verdict.
 """
 
@@ -16,12 +17,13 @@ import platform
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+import neighbours
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -83,9 +85,10 @@ def geometric_mean(ratios: Iterable[Ratio]) -> Ratio:
 
 @dataclass(frozen=True)
 class Race:
-    """Seconds of each contestant in each round."""
+    """Seconds of each contestant in each round, and what share of the machine others took meanwhile."""
 
     seconds: Mapping[str, Sequence[float]]
+    others: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:
@@ -115,7 +118,12 @@ class Race:
 
     def _dump(self, name: str) -> dict[str, Any]:
         low, high = self.quartiles(name)
-        return {"median": self.median(name), "quartiles": [low, high], "seconds": list(self.seconds[name])}
+        return {
+            "median": self.median(name),
+            "quartiles": [low, high],
+            "seconds": list(self.seconds[name]),
+            "others": list(self.others.get(name, [])),
+        }
 
 
 def race(
@@ -138,13 +146,14 @@ def race(
     for run in contestants.values():
         for _ in range(warm_up):
             run()
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    done = Race({name: [] for name in contestants}, {name: [] for name in contestants})
     end, order, dice = time.perf_counter() + seconds, list(contestants), random.Random(seed)
-    done = Race(taken)
     while done.rounds < repeats or (time.perf_counter() < end and not _settled(done, ours, spread)):
         dice.shuffle(order)
         for name in order:
-            taken[name].append(_timed(contestants[name], clock))
+            took, others = _undisturbed(contestants[name], clock, end)
+            done.seconds[name].append(took)
+            done.others[name].append(others)
         on_round(done)
     return done
 
@@ -153,7 +162,23 @@ def _settled(race: Race, ours: str, spread: float) -> bool:
     return all(race.speedup(ours, peer).spread <= spread for peer in race.seconds if peer != ours)
 
 
-def _timed(run: Callable[[], object], clock: Callable[[], float]) -> float:
+def _undisturbed(run: Callable[[], object], clock: Callable[[], float], end: float) -> tuple[float, float]:
+    """Seconds, and the others' share; the least disturbed of as many tries as it takes before `end`."""
+    tries = [_watched(run, clock)]
+    while tries[-1][1] > neighbours.QUIET and time.perf_counter() < end:
+        neighbours.wait(end)
+        tries.append(_watched(run, clock))
+    return min(tries, key=lambda one: one[1])
+
+
+def _watched(run: Callable[[], object], clock: Callable[[], float]) -> tuple[float, float]:
+    before = neighbours.Reading.now()
+    took = timed(run, clock)
+    return took, neighbours.share(before, neighbours.Reading.now())
+
+
+def timed(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of one run, without the garbage collector."""
     gc.collect()
     gc.disable()
     try:
@@ -174,7 +199,7 @@ def gemm_peak(
     for size in sizes:
         a, b, out = (torch.rand(size, size) for _ in range(3))
         torch.mm(a, b, out=out)
-        fastest = min(_timed(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), clock) for _ in range(repeats))
+        fastest = min(timed(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), clock) for _ in range(repeats))
         best = max(best, 2 * size**3 / fastest)
     return best
 

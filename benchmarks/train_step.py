@@ -1,12 +1,13 @@
 """One training step, forward and backward, beside x-transformers and Hugging Face's GPT-2.
 
-All three are GPT-2 as each library spells it, in fp32 and without dropout: learned positions, pre-norm with a LayerNorm at
-the end, head size 64, inner width 4·dim, tied embeddings, next-token cross entropy over 256 tokens.
+All three are GPT-2 as each library spells it, in fp32 and without dropout: learned positions, pre-norm with a LayerNorm
+at the end, head size 64, inner width 4·dim, tied embeddings, next-token cross entropy over 256 tokens.
 
 - Activation: the erf GELU for all, which is x-transformers' own and the fastest of all three; `--activation gelu_tanh`
-  gives all three GPT-2's (Hugging Face's `gelu_pytorch_tanh`, the fused form of its default `gelu_new`).
-- x-transformers: flash attention on; its LayerNorm has no bias, nor have its attention's projections: fewer parameters, by
-  less than 1 %. The loss is plain cross entropy on its logits, which is faster than its AutoregressiveWrapper.
+  gives all three GPT-2's (Hugging Face's `gelu_pytorch_tanh`, the fused form of its default `gelu_new`), and `own` gives
+  each its own default.
+- x-transformers: flash attention on; its LayerNorm has no bias, nor have its attention's projections, so it has fewer
+  parameters, by less than 1 %. The loss is plain cross entropy on its logits, faster than its AutoregressiveWrapper.
 - Hugging Face: SDPA attention, no cache, the loss by its labels, shifted beforehand.
 
 The share of the GEMM peak takes 3× the forward pass's matmul work as the work of a step (`config.cost`), where causal
@@ -35,7 +36,7 @@ GOAL = {"each shape": 0.97, "geometric mean": 1.0, "share of GEMM peak": 0.85}
 NAMES = {"ours": "sublayer", "x-transformers": "x-transformers", "hugging-face": "transformers"}
 PEERS = ("x-transformers", "hugging-face")
 
-Activation = Literal["gelu", "gelu_tanh"]
+Activation = Literal["gelu", "gelu_tanh", "own"]
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -70,7 +71,8 @@ def our_config(shape: Shape, activation: Activation) -> Any:
     import sublayer
 
     quiet = {"s.dropout": 0.0, "f.dropout": 0.0, "embedding.dropout": 0.0, "residual.dropout": 0.0}
-    changes = {"s.heads": shape.heads, "f.activation": activation, "position.limit": shape.length, **quiet}
+    act = "gelu_tanh" if activation == "own" else activation
+    changes = {"s.heads": shape.heads, "f.activation": act, "position.limit": shape.length, **quiet}
     return sublayer.config("gpt2", changes, vocab=VOCAB, dim=shape.dim, layout=f"(sf)x{shape.layers}")
 
 
@@ -116,7 +118,7 @@ def hugging_face(shape: Shape, activation: Activation) -> tuple[nn.Module, Loss]
         n_embd=shape.dim,
         n_layer=shape.layers,
         n_head=shape.heads,
-        activation_function="gelu_pytorch_tanh" if activation == "gelu_tanh" else "gelu",
+        activation_function={"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "own": "gelu_new"}[activation],
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
@@ -259,7 +261,7 @@ def main(
     threads
         All cores if not given.
     activation
-        Of all contestants.
+        Of all contestants; own: each library's own default.
     clock
         wall, or cpu (processor time, for a busy machine; use one thread).
     memory
