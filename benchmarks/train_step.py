@@ -4,8 +4,8 @@ All three are GPT-2 as each library spells it, in fp32 and without dropout: lear
 at the end, head size 64, inner width 4·dim, tied embeddings, next-token cross entropy over 256 tokens.
 
 - Activation: the erf GELU for all, which is x-transformers' own and the fastest of all three; `--activation gelu_tanh`
-  gives all three GPT-2's (Hugging Face's `gelu_pytorch_tanh`, the fused form of its default `gelu_new`), and `own` gives
-  each its own default.
+  gives all three GPT-2's (Hugging Face's `gelu_pytorch_tanh`, the fused form of its default `gelu_new`), and `own`
+  gives each its own default.
 - x-transformers: flash attention on; its LayerNorm has no bias, nor have its attention's projections, so it has fewer
   parameters, by less than 1 %. The loss is plain cross entropy on its logits, faster than its AutoregressiveWrapper.
 - Hugging Face: SDPA attention, no cache, the loss by its labels, shifted beforehand.

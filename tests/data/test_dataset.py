@@ -212,6 +212,13 @@ def test_standard_input_can_be_had_again(home, monkeypatch):
         prepare(first.config, home / "elsewhere")
 
 
+def test_standard_input_may_be_a_split(book, home, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"held out")))
+    first = prepare(config(book, splits=Given.Config(test="-")), home)
+    assert first.test.ids.tobytes() == b"held out"
+    assert ids(prepare(first.config, home)) == ids(first)
+
+
 def test_the_cache_folder_is_given_or_named_by_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "there"))
     assert cache.folder() == tmp_path / "there"

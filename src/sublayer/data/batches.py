@@ -25,7 +25,7 @@ from sublayer.data.permutation import mix, permute
 from sublayer.data.tokens import Tokens
 
 AHEAD = 64
-"""Batches whose places are drawn at once."""
+"""Batches whose places are drawn at once, within an epoch or so."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Windows(Batches):
     def __next__(self) -> Batch:
         start_B = next(self._ahead, None)
         if start_B is None:
-            self._ahead = iter(self._draw(AHEAD))
+            self._ahead = iter(self._draw(min(AHEAD, 1 + self.windows // self.batch)))
             start_B = next(self._ahead)
         self.drawn += self.batch
         return Batch(*self._take(start_B, self.length))

@@ -59,7 +59,8 @@ def prepare(config: Dataset.Config, folder: Path | str | None = None, tokenizer:
     `folder` is the cache's (else $SUBLAYER_CACHE, else ~/.cache/sublayer). A `tokenizer` that has learned already, such
     as a trained model's, is used instead of one that learns from train.
     """
-    home, kept = cache.folder(folder), {}
+    home = cache.folder(folder)
+    kept: dict[str, Text] = {}
 
     def gather_once(source: Source.Config) -> Text:
         if source.hash not in kept:
@@ -74,12 +75,16 @@ def prepare(config: Dataset.Config, folder: Path | str | None = None, tokenizer:
         )
     tokenizer = tokenizer or fit(config.tokenizer, parts["train"], home)
     tokens = {name: tokenise(name, part, tokenizer, home) for name, part in parts.items()}
-    settled = _settle(config.but(tokenizer=tokenizer.config), parts["train"].text)
-    return Dataset(settled, tokenizer, **tokens)
+    return Dataset(_settle(config.but(tokenizer=tokenizer.config), kept), tokenizer, **tokens)
 
 
-def _settle(config: Dataset.Config, text: Text) -> Dataset.Config:
-    return config.but(source=Cached.Config(text=text.key)) if isinstance(config.source, Stdin.Config) else config
+def _settle(config: Dataset.Config, kept: dict[str, Text]) -> Dataset.Config:
+    """Standard input named by what it held, wherever it stands."""
+    sources: dict[str, Source.Config | None] = {"source": config.source}
+    if isinstance(config.splits, Given.Config):
+        sources |= {"splits.valid": config.splits.valid, "splits.test": config.splits.test}
+    read = {place: source for place, source in sources.items() if isinstance(source, Stdin.Config)}
+    return config.but({place: Cached.Config(text=kept[source.hash].key) for place, source in read.items()})
 
 
 def _split_files(folder: Path) -> dict[str, str]:

@@ -83,9 +83,11 @@ class Given(Splits):
 
     def divide(self, source: Source.Config, gather: Gather) -> dict[str, Part]:
         train = gather(source)
-        given = {"train": source, "valid": self.config.valid, "test": self.config.test}
-        texts = {name: gather(where) for name, where in given.items() if where is not None}
-        return {name: Part(texts.get(name, train), 0, len(texts[name].bytes) if name in texts else 0) for name in NAMES}
+        parts = {"train": Part(train, 0, len(train.bytes))}
+        for name, given in (("valid", self.config.valid), ("test", self.config.test)):
+            text = train if given is None else gather(given)
+            parts[name] = Part(text, 0, 0 if given is None else len(text.bytes))
+        return parts
 
 
 def _line_start(data: np.ndarray, border: int) -> int:

@@ -81,9 +81,10 @@ def _stat(path: Path) -> tuple[int, int]:
 
 def matching(pattern: str) -> list[Path]:
     """The files a pattern matches (`**` for any depth), in the order of their names; a plain path is itself."""
-    if not has_magic(pattern) or Path(pattern).exists():
-        return [Path(pattern)]
-    found = sorted(Path(name) for name in glob(os.path.expanduser(pattern), recursive=True))
+    path = Path(pattern).expanduser()
+    if not has_magic(pattern) or path.exists():
+        return [path]
+    found = sorted(Path(name) for name in glob(str(path), recursive=True))
     files = [path for path in found if path.is_file()]
     if not files:
         raise ValueError(f"{pattern}: matches no file; check the folder it starts from ({Path.cwd()}), or quote it")

@@ -44,7 +44,7 @@ class Hub(Source):
     def _is_parquet(self) -> bool:
         return self.config.path.endswith(".parquet")
 
-    def _rows(self) -> Any:
+    def _rows(self) -> Iterator[Any]:
         try:
             from datasets import load_dataset  # pyright: ignore[reportMissingImports]
         except ImportError:
@@ -53,11 +53,13 @@ class Hub(Source):
                 "pip install 'sublayer[data]'"
             ) from None
         config = self.config
-        if self._is_parquet:
-            files = [str(_existing(path)) for path in matching(config.path)]
-            return load_dataset("parquet", data_files=files, split="train", streaming=True)
+        files = [str(_existing(path)) for path in matching(config.path)] if self._is_parquet else []
         try:
-            return load_dataset(config.path, config.name, split=config.split, revision=config.revision, streaming=True)
+            if files:
+                yield from load_dataset("parquet", data_files=files, split="train", streaming=True)
+            else:
+                named = {"split": config.split, "revision": config.revision}
+                yield from load_dataset(config.path, config.name, **named, streaming=True)
         except Exception as error:  # many kinds: no network, no such dataset, no such split, no permission
             raise ValueError(
                 f"hub: {config.path} cannot be read: {' '.join(str(error).split())}; check its name, configuration and "

@@ -11,20 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from re import Pattern
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
+from torch import Tensor
 
 from sublayer.data import cache
 from sublayer.data.atomic import writing
 from sublayer.data.mapped import dtype_for
 from sublayer.nn.config import Config
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 FORMAT = 1
-Ids: TypeAlias = "Sequence[int] | np.ndarray | Tensor"
+Ids = Sequence[int] | np.ndarray | Tensor
 
 
 class NotTextError(ValueError):

@@ -21,8 +21,8 @@ AT_ONCE = 1 << 16
 class Bpe(BytesTokenizer):
     """Every text can be written, and comes back as it was; the vocabulary may turn out smaller than asked."""
 
-    # GPT-2's rule for words never joins across a line end between two visible characters
-    seam = re.compile(rb"[!-~]\n(?=[!-~])")
+    # GPT-2's rule for words joins a line end to nothing visible on either side, and a space to what follows
+    seam = re.compile(rb"[!-~](?:\n(?=[!-~])|(?= [!-~]))")
 
     class Config(Tokenizer.Config, tag="bpe"):
         size: int = Field(default=4096, ge=256)
