@@ -148,13 +148,17 @@ def race(
             run()
     done = Race({name: [] for name in contestants}, {name: [] for name in contestants})
     end, order, dice = time.perf_counter() + seconds, list(contestants), random.Random(seed)
-    while done.rounds < repeats or (time.perf_counter() < end and not _settled(done, ours, spread)):
-        dice.shuffle(order)
-        for name in order:
-            took, others = _undisturbed(contestants[name], clock, end)
-            done.seconds[name].append(took)
-            done.others[name].append(others)
-        on_round(done)
+    gc.freeze()  # what is there already need not be searched before every timing
+    try:
+        while done.rounds < repeats or (time.perf_counter() < end and not _settled(done, ours, spread)):
+            dice.shuffle(order)
+            for name in order:
+                took, others = _undisturbed(contestants[name], clock, end)
+                done.seconds[name].append(took)
+                done.others[name].append(others)
+            on_round(done)
+    finally:
+        gc.unfreeze()
     return done
 
 

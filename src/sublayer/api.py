@@ -42,7 +42,7 @@ def load_plugin(module: str) -> None:
 def load_installed_plugins() -> None:
     """Import what installed packages declare under the entry point `sublayer.plugins`."""
     for plugin in entry_points(group="sublayer.plugins"):
-        load_plugin(plugin.value)
+        load_plugin(plugin.module)
 
 
 def _from_file(path: Path) -> Model.Config:

@@ -48,6 +48,16 @@ def test_wrong_input_shows_no_traceback():
     assert done.stderr == "sublayer: unknown paper 'gtp2'; did you mean gpt2?\n"
 
 
+@pytest.mark.parametrize("kind", ["dense", "glu"])
+def test_a_config_file_needs_no_paper_to_be_read_before(kind, tmp_path):
+    file = tmp_path / "mine.toml"
+    stack = f'kind = "plain"\nlayout = "(sf)x2"\nalphabet.s = "multihead"\nalphabet.f = "{kind}"\n'
+    file.write_text(f'kind = "decoder"\nvocab = 256\ndim = 64\n[stack]\n{stack}', encoding="utf-8")
+    done = process("show", str(file))
+    assert done.returncode == 0, done.stderr
+    assert f'kind = "{kind}"' in done.stdout
+
+
 def test_a_reader_that_has_read_enough():
     command = [sys.executable, "-c", LOADED, "list", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:

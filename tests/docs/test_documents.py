@@ -128,6 +128,14 @@ def test_an_installed_plugin_needs_no_option(tmp_path):
     assert 'kind = "tanh_glu"' in done.stdout
 
 
+def test_the_quickstart_runs_when_made_short(tmp_path):
+    short = "import quickstart; quickstart.STEPS, quickstart.HELD_OUT = 20, 4096; quickstart.main()"
+    done = run(short, tmp_path, path=ROOT / "examples")
+    assert done.returncode == 0, done.stderr
+    for said in ("610,432", "holds", "this model, so far", "zlib", "class Reader:"):
+        assert said in done.stdout
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_no_code_of_a_document_is_left_untried(document):
     for block in blocks(document):

@@ -97,6 +97,11 @@ def test_a_list_typed_field_takes_its_list(config):
     assert changed.stack.vary == {}
 
 
+def test_a_new_letter_may_vary_at_once(config):
+    changed = config.but({"alphabet.g": "glu", "layout": "(sg)x2", "g.inner": [8, 16]})
+    assert [getattr(part, "inner", None) for part in changed.stack.parts] == [None, 8, None, 16]
+
+
 def test_a_layout_rule_rewrites_the_base(config):
     assert config.but(layout="(sf)x16").but(layout="par(5)").stack.layout == "(sfff)x6 (f)x8"
 

@@ -17,8 +17,8 @@ VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv:1706.03762"
 def transformer() -> EncoderDecoder.Config:
     """Attention in place of recurrence: an encoder that sees both ways, a decoder that looks at it.
 
-    The base model of Table 3, with one matrix for source, target and output. Deviations from the paper: projections of
-    attention have biases, as in the authors' code they do not; set bias=false on s and c for that.
+    The base model of Table 3, with one matrix for source, target and output. Deviations from the paper: the projections
+    of attention have biases; the authors' code has none (bias=false on s and c).
     """
     attention, cross, feedforward = MultiHead.Config(heads=8), Cross.Config(heads=8), Dense.Config(inner=2048)
     shared = {"residual": PostNorm.Config(dropout=0.1), "position": Sinusoidal.Config()}

@@ -96,14 +96,10 @@ class Stack(nn.Module):
             if path[0] == "alphabet" and len(path) > 2:
                 letter, key = path[1], ".".join(path[1:])
                 data["vary"] = {name: values for name, values in data.get("vary", {}).items() if name != key}
-                if isinstance(value, list) and not self._takes_list(letter, path[2]):
+                if isinstance(value, list) and not _takes_list(data["alphabet"].get(letter), path[2]):
                     data["vary"][key] = value
                     return
             super().assign(data, path, value)
-
-        def _takes_list(self, letter: str, field: str) -> bool:
-            known = type(self.alphabet[letter]).model_fields.get(field)
-            return known is not None and get_origin(known.annotation) in (list, tuple)
 
         def build(self, dim: int) -> Stack:
             return self.owner(self, dim)
@@ -138,3 +134,11 @@ class Stack(nn.Module):
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None
     ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
         raise NotImplementedError
+
+
+def _takes_list(part: Any, field: str) -> bool:
+    """Whether a part, given as plain data, has a field that is itself a list."""
+    kind = part.get("kind") if isinstance(part, dict) else part
+    config = Part.Config.registry.get(str(kind))
+    known = config.model_fields.get(field) if config else None
+    return known is not None and get_origin(known.annotation) in (list, tuple)
