@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sublayer.api import config, load_plugin, names
 
 _HOMES = {"config": "sublayer.api", "names": "sublayer.api", "load_plugin": "sublayer.api"}
-_ROOMS = ("nn", "papers", "testing", "interop")
+_ROOMS = ("nn", "papers", "data", "testing", "interop")
 
 __all__ = ["__version__", "config", "load_plugin", "names"]
 
