@@ -64,6 +64,10 @@ class Part(nn.Module):
     def forward(self, x_BLD: Tensor, scene: Scene, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
+    def after(self, norm: nn.Module, x_BLD: Tensor, scene: Scene, state: Any = None) -> tuple[Tensor, Any]:
+        """The part on norm(x); one that can do both at once does."""
+        return self(norm(x_BLD), scene, state)
+
     def skip(self, x_BLD: Tensor, scene: Scene, state: Any = None) -> Any:
         """The state after a segment whose output nobody wants (LayerDrop)."""
         return self(x_BLD, scene, state)[1]

@@ -49,41 +49,75 @@ def test_default_widths_follow_the_model():
 @pytest.mark.parametrize("name", sorted(fused.SLOPES))
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rows", [5, 1024])
-def test_the_fused_path_equals_the_plain_one_in_values_and_gradients(name, bias, rows, monkeypatch):
+@pytest.mark.parametrize("norm", [True, False])
+def test_the_fused_path_equals_the_plain_one_in_values_and_gradients(name, bias, rows, norm, monkeypatch):
     monkeypatch.setattr(fused, "ROWS", rows)
     part = Dense.Config(inner=6, activation=name, bias=bias).build(Place(4)).double()
-    for weight in part.parameters():
+    before = torch.nn.LayerNorm(4, bias=bias).double() if norm else torch.nn.Identity()
+    weights = [*part.parameters(), *before.parameters()]
+    for weight in weights:
         torch.nn.init.normal_(weight)
     x = torch.randn(3, 7, 4, dtype=torch.float64, requires_grad=True)
     results = []
     for fuse in (True, False):
         if not fuse:
             monkeypatch.setattr(fused, "serves", lambda x, activation: False)
-        y = part(x, SCENE)[0]
-        results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *part.parameters()])])
+        y = part.after(before, x, SCENE)[0]
+        assert ("FusedDense" in y.grad_fn.name()) == fuse
+        results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *weights])])
     for here, there in zip(*results, strict=True):
         torch.testing.assert_close(here, there, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", sorted(fused.SLOPES))
-def test_the_fused_gradient_is_the_numerical_one(name):
-    shapes = ((3, 4), (6, 4), (6,), (4, 6), (4,))
-    weights = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    assert torch.autograd.gradcheck(lambda *w: fused.FusedDense.apply(*w, name), weights)
+@pytest.mark.parametrize("norm", [True, False])
+def test_the_fused_gradient_is_the_numerical_one(name, norm):
+    shapes = ((3, 4), (4,), (4,), (6, 4), (6,), (4, 6), (4,))
+    x, gain, shift, *weights = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    if norm:
+        first = x, gain, shift
+        assert torch.autograd.gradcheck(
+            lambda a, b, c, *w: fused.FusedDense.apply(a, b, c, 1e-5, *w, name), [*first, *weights]
+        )
+    else:
+        assert torch.autograd.gradcheck(
+            lambda a, *w: fused.FusedDense.apply(a, None, None, 0.0, *w, name), [x, *weights]
+        )
 
 
-def test_the_fused_path_keeps_a_third_less_and_steps_aside():
+@pytest.mark.parametrize("norm", [torch.nn.LayerNorm(16), torch.nn.Identity()])
+def test_the_fused_path_keeps_one_tensor_less(norm):
     part = Dense.Config(inner=64, activation="gelu").build(Place(16))
     x = torch.randn(1, 8, 16, requires_grad=True)
-    kept = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
-        part(x, SCENE)
-    assert sum(t.shape == (8, 64) for t in kept) == 1
+
+    def kept(run):
+        found = {}
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda t: found.update({t.data_ptr(): t.numel()}) or t, lambda t: t
+        ):
+            run()
+        weights = {weight.data_ptr() for weight in (*part.parameters(), *norm.parameters())}
+        return sum(count for place, count in found.items() if place not in weights)
+
+    plain = kept(lambda: part.output(torch.nn.functional.gelu(part.enter(norm(x)))))
+    fewer = kept(lambda: part.after(norm, x, SCENE))
+    assert plain - fewer == 8 * (16 if isinstance(norm, torch.nn.LayerNorm) else 64)
+
+
+def test_the_fused_path_steps_aside():
+    part = Dense.Config(inner=64, activation="gelu").build(Place(16))
+    x = torch.randn(1, 8, 16, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = part(x, SCENE)[0]
     assert y.dtype == torch.bfloat16
     y.sum().backward()
     assert x.grad is not None
+    heard = []
+    with part.register_forward_hook(lambda *_: heard.append("part")):
+        part.after(torch.nn.LayerNorm(16), x, SCENE)
+    with part.enter.register_forward_hook(lambda *_: heard.append("matrix")):
+        part.after(torch.nn.LayerNorm(16), x, SCENE)
+    assert heard == ["part", "matrix"]
     dropping = Dense.Config(inner=64, dropout=0.5).build(Place(16))
-    assert not dropping.fuses
-    assert dropping.eval().fuses
+    assert "FusedDense" not in dropping(x, SCENE)[0].grad_fn.name()
+    assert "FusedDense" in dropping.eval()(x, SCENE)[0].grad_fn.name()

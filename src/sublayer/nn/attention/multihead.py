@@ -6,13 +6,15 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sublayer.nn import normed_linear
 from sublayer.nn.attention.blocks import attend_blocks, serves, spread
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
 from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.pattern import Causal, Pattern, Window, sight
+from sublayer.nn.hooked import hooked
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Cache, Hidden, KeyValues, NoMemory, Remember
 from sublayer.nn.part import Place, Work
@@ -88,9 +90,22 @@ class MultiHead(Heads):
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | Hidden | None = None
     ) -> tuple[Float[Tensor, "B L D"], KeyValues | Hidden | None]:
         if self.config.memory.hidden and not isinstance(state, KeyValues):
-            q_BHLK, k_BGMK, v_BGMK, state = self._read_hidden(x_BLD, scene, state)
-        else:
-            q_BHLK, k_BGMK, v_BGMK, state = self._read_keys(x_BLD, scene, state)
+            return self._attend(*self._read_hidden(x_BLD, scene, state), scene)
+        return self._attend(*self._read_keys(self.qkv(x_BLD), scene, state), scene)
+
+    def after(
+        self, norm: nn.Module, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | Hidden | None = None
+    ) -> tuple[Float[Tensor, "B L D"], KeyValues | Hidden | None]:
+        if self.config.memory.hidden or hooked(self) or not normed_linear.serves(norm, self.qkv, x_BLD):
+            return self(norm(x_BLD), scene, state)
+        assert isinstance(norm, nn.LayerNorm)
+        assert not isinstance(state, Hidden)
+        qkv_BLZ = normed_linear.normed_linear(norm, self.qkv, x_BLD)
+        return self._attend(*self._read_keys(qkv_BLZ, scene, state), scene)
+
+    def _attend(
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, state: KeyValues | Hidden | None, scene: Scene
+    ) -> tuple[Tensor, KeyValues | Hidden | None]:
         dropout = self.config.dropout if self.training else 0.0
         pattern, memory = self.config.pattern, self.config.memory
         if (
@@ -108,14 +123,14 @@ class MultiHead(Heads):
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> KeyValues | Hidden | None:
         if self.config.memory.hidden and not isinstance(state, KeyValues):
             return self._keep_hidden(x_BLD, state)
-        return self._read_keys(x_BLD, scene, state)[3]
+        return self._read_keys(self.qkv(x_BLD), scene, state)[3]
 
     def _read_keys(
-        self, x_BLD: Tensor, scene: Scene, state: KeyValues | Hidden | None
+        self, qkv_BLZ: Tensor, scene: Scene, state: KeyValues | Hidden | None
     ) -> tuple[Tensor, Tensor, Tensor, KeyValues | None]:
-        """Project the segment, and put its keys and values after the remembered ones."""
+        """The segment's keys and values after the remembered ones."""
         assert not isinstance(state, Hidden)
-        q_BHLK, k_BGLK, v_BGLK = self._split(self.qkv(x_BLD))
+        q_BHLK, k_BGLK, v_BGLK = self._split(qkv_BLZ)
         k_BGLK = self.position.key(k_BGLK, scene, 0)
         if isinstance(self.config.memory, NoMemory.Config):
             return q_BHLK, k_BGLK, v_BGLK, None

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from sublayer.nn.config import Count, Rate
 from sublayer.nn.feedforward import fused
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
+from sublayer.nn.hooked import hooked
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Part, Place, Work
 from sublayer.nn.scene import Scene
@@ -45,14 +46,26 @@ class Dense(Part):
         self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:
-        if not self.fuses or not fused.serves(x_BLD, self.activation):
-            return self.output(self.drop(ACTIVATIONS[self.activation](self.enter(x_BLD)))), None
-        enter, output = self.enter, self.output
-        y_BLD = fused.FusedDense.apply(x_BLD, enter.weight, enter.bias, output.weight, output.bias, self.activation)
-        return y_BLD, None  # pyright: ignore[reportReturnType]
+        if self._fuses(x_BLD):
+            return self._fused(None, x_BLD), None
+        return self.output(self.drop(ACTIVATIONS[self.activation](self.enter(x_BLD)))), None
 
-    @property
-    def fuses(self) -> bool:
+    def after(
+        self, norm: nn.Module, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Tensor, None]:
+        if type(norm) is nn.LayerNorm and norm.weight is not None and self._fuses(x_BLD) and not hooked(norm, self):
+            return self._fused(norm, x_BLD), None
+        return self(norm(x_BLD), scene, state)
+
+    def _fuses(self, x_BLD: Tensor) -> bool:
         """Nothing stands between the two matrices but the activation: no dropout, no layer put in place of a matrix."""
-        plain = type(self.enter) is nn.Linear and type(self.output) is nn.Linear
-        return plain and (isinstance(self.drop, nn.Identity) or not self.training)
+        matrices = self.enter, self.output
+        plain = all(type(matrix) is nn.Linear for matrix in matrices) and not hooked(*matrices)
+        quiet = isinstance(self.drop, nn.Identity) or not self.training
+        return plain and quiet and fused.serves(x_BLD, self.activation)
+
+    def _fused(self, norm: nn.LayerNorm | None, x_BLD: Tensor) -> Tensor:
+        first = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
+        enter, output = self.enter, self.output
+        weights = enter.weight, enter.bias, output.weight, output.bias
+        return fused.FusedDense.apply(x_BLD, *first, *weights, self.activation)  # pyright: ignore[reportReturnType]

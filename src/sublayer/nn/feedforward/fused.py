@@ -1,9 +1,10 @@
 """The dense feed-forward in one step of autograd: the fast path of `dense.py`, whose plain line is its slow twin.
 
-- Autograd would keep act(h) for W₂'s gradient beside h for the activation's. Here only h is kept: act(h) is formed
-  again in backward, in the buffer that next holds its gradient.
-- On a CPU that buffer has room for `ROWS` tokens, serves all of them in turn and is kept from call to call: what is as
-  wide as the inner layer stays near the processor, and costs no new pages.
+- Autograd would keep what each product reads: norm(x), h and act(h). Here one of them less is kept, and formed again in
+  backward: norm(x), which is cheap, where the norm comes along; else act(h).
+- On a CPU, what is needed only for the moment has a buffer with room for `ROWS` tokens, which serves all of them in
+  turn and is kept from call to call: what is as wide as the inner layer stays near the processor, and costs no new
+  pages.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from sublayer.nn.feedforward.activation import Activation
 
@@ -46,12 +48,15 @@ def serves(x: Tensor, activation: Activation) -> bool:
 
 
 class FusedDense(torch.autograd.Function):
-    """y = W₂ act(W₁ x + b₁) + b₂, without a second derivative."""
+    """y = W₂ act(W₁ norm(x) + b₁) + b₂, without a second derivative; no norm where its gain is None."""
 
     @staticmethod
     def forward(
         ctx: Any,
         x: Float[Tensor, "*BL D"],
+        gain_D: Float[Tensor, " D"] | None,
+        shift_D: Float[Tensor, " D"] | None,
+        eps: float,
         enter_FD: Float[Tensor, "F D"],
         bias_F: Float[Tensor, " F"] | None,
         output_DF: Float[Tensor, "D F"],
@@ -59,33 +64,44 @@ class FusedDense(torch.autograd.Function):
         activation: Activation,
     ) -> Float[Tensor, "*BL D"]:
         x_ND = x.flatten(0, -2)
+        in_ND, mean, scale, normed = x_ND, None, None, gain_D is not None
+        if normed:
+            in_ND, mean, scale = torch.native_layer_norm(x_ND, x.shape[-1:], gain_D, shift_D, eps)
         h_NF, y_ND = x.new_empty(len(x_ND), len(enter_FD)), torch.empty_like(x_ND)
-        act_RF = _buffer(h_NF)
+        act_NF = torch.empty_like(h_NF) if normed else None
         for n in _turns(h_NF):
-            act_NF = ACT[activation](_linear(x_ND[n], enter_FD, bias_F, h_NF[n]), act_RF[: len(h_NF[n])])
-            _linear(act_NF, output_DF, bias_D, y_ND[n])
-        ctx.save_for_backward(x, h_NF, enter_FD, output_DF)
-        ctx.activation, ctx.biases = activation, (bias_F is not None, bias_D is not None)
+            h, act = h_NF[n], _buffer(h_NF[n]) if act_NF is None else act_NF[n]
+            ACT[activation](_linear(in_ND[n], enter_FD, bias_F, h), act)
+            _linear(act, output_DF, bias_D, y_ND[n])
+        ctx.save_for_backward(x, gain_D, shift_D, mean, scale, h_NF, act_NF, enter_FD, output_DF)
+        ctx.eps, ctx.activation, ctx.biases = eps, activation, (bias_F is not None, bias_D is not None)
         return y_ND.view_as(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, h_NF, enter_FD, output_DF = ctx.saved_tensors
+        x, gain_D, shift_D, mean, scale, h_NF, act_NF, enter_FD, output_DF = ctx.saved_tensors
         x_ND, grad_ND = x.flatten(0, -2), grad.flatten(0, -2)
-        to_x_ND, to_enter_FD, to_output_DF = (torch.empty_like(like) for like in (x_ND, enter_FD, output_DF))
+        to_in_ND, to_enter_FD, to_output_DF = (torch.empty_like(like) for like in (x_ND, enter_FD, output_DF))
         to_bias_F = h_NF.new_zeros(h_NF.shape[1]) if ctx.biases[0] else None
-        buffer_RF = _buffer(h_NF)
         for n in _turns(h_NF):
-            act_NF = ACT[ctx.activation](h_NF[n], buffer_RF[: len(h_NF[n])])
-            _add(to_output_DF, grad_ND[n].T, act_NF, first=not n.start)
-            grad_NF = SLOPES[ctx.activation](torch.mm(grad_ND[n], output_DF, out=act_NF), h_NF[n])
-            _add(to_enter_FD, grad_NF.T, x_ND[n], first=not n.start)
-            torch.mm(grad_NF, enter_FD, out=to_x_ND[n])
+            buffer, first = _buffer(h_NF[n]), not n.start
+            in_ND = x_ND[n] if gain_D is None else F.layer_norm(x_ND[n], x.shape[-1:], gain_D, shift_D, ctx.eps)
+            act = ACT[ctx.activation](h_NF[n], buffer) if act_NF is None else act_NF[n]
+            _add(to_output_DF, grad_ND[n].T, act, first=first)
+            to_h = SLOPES[ctx.activation](torch.mm(grad_ND[n], output_DF, out=buffer), h_NF[n])
+            _add(to_enter_FD, to_h.T, in_ND, first=first)
+            torch.mm(to_h, enter_FD, out=to_in_ND[n])
             if to_bias_F is not None:
-                to_bias_F += grad_NF.sum(0)
+                to_bias_F += to_h.sum(0)
+        to_x, to_gain_D, to_shift_D = to_in_ND, None, None
+        if gain_D is not None:
+            to_x, to_gain_D, to_shift_D = aten.native_layer_norm_backward(
+                to_in_ND, x_ND, x.shape[-1:], mean, scale, gain_D, shift_D, [True, True, shift_D is not None]
+            )
         to_bias_D = grad_ND.sum(0) if ctx.biases[1] else None
-        return to_x_ND.view_as(x), to_enter_FD, to_bias_F, to_output_DF, to_bias_D, None
+        to_norm = to_gain_D, to_shift_D, None
+        return to_x.view_as(x), *to_norm, to_enter_FD, to_bias_F, to_output_DF, to_bias_D, None
 
 
 def _turns(h_NF: Tensor) -> Iterator[slice]:
@@ -97,15 +113,14 @@ def _turns(h_NF: Tensor) -> Iterator[slice]:
 _kept = threading.local()
 
 
-def _buffer(h_NF: Tensor) -> Float[Tensor, "R F"]:
+def _buffer(like: Tensor) -> Float[Tensor, "N F"]:
     """Room for one turn; on a CPU, this thread's."""
-    if h_NF.device.type != "cpu":
-        return torch.empty_like(h_NF)
-    needed, rows = min(ROWS, len(h_NF)) * h_NF.shape[1], min(ROWS, len(h_NF))
+    if like.device.type != "cpu":
+        return torch.empty_like(like)
     kept = getattr(_kept, "buffer", None)
-    if kept is None or kept.dtype != h_NF.dtype or len(kept) < needed:
-        kept = _kept.buffer = h_NF.new_empty(needed)
-    return kept[:needed].view(rows, h_NF.shape[1])
+    if kept is None or kept.dtype != like.dtype or len(kept) < like.numel():
+        kept = _kept.buffer = like.new_empty(like.numel())
+    return kept[: like.numel()].view_as(like)
 
 
 def _linear(x_ND: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:

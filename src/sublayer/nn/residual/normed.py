@@ -42,7 +42,7 @@ class PreNorm(Normed):
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
     ) -> tuple[Float[Tensor, "B L D"], Any]:
-        y_BLD, state = self.part(self.norm(x_BLD), scene, state)
+        y_BLD, state = self.part.after(self.norm, x_BLD, scene, state)
         return self.add(x_BLD, self.drop(y_BLD)), state
 
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
