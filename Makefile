@@ -3,21 +3,24 @@ PYTHON ?= python3
 
 VENV := .venv
 PY := $(VENV)/bin/python
-BENCHMARKS := benchmarks/train_step.py
+BENCHMARKS := benchmarks/train_step.py benchmarks/generate.py benchmarks/data.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help quickstart test lint check format bench docs clean
+.PHONY: help quickstart test stress lint check format bench docs clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-quickstart: $(VENV)/.has-core  ## compose a model, count its cost, train a few steps
+quickstart: $(VENV)/.has-core  ## train a small model for two minutes, score it, let it write
 	$(PY) examples/quickstart.py
 
 test: $(VENV)/.has-test  ## run the tests
 	$(PY) -m pytest
+
+stress: $(VENV)/.has-test  ## kill trainings a hundred times, and compare what they come to
+	SUBLAYER_KILLS=100 $(PY) -m pytest tests/training/test_kill.py
 
 lint: $(VENV)/.has-test $(VENV)/.has-dev  ## check style, format and types
 	$(PY) -m ruff check

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sublayer.api import config, load_plugin, names
+    from sublayer.api import config, load, load_plugin, names, resume, train
 
-_HOMES = {"config": "sublayer.api", "names": "sublayer.api", "load_plugin": "sublayer.api"}
-_ROOMS = ("nn", "papers", "data", "testing", "interop")
+_OFFERED = ("config", "load", "load_plugin", "names", "resume", "train")
+_ROOMS = ("nn", "papers", "data", "runs", "training", "generation", "evaluation", "testing", "interop")
 
-__all__ = ["__version__", "config", "load_plugin", "names"]
+__all__ = ["__version__", "config", "load", "load_plugin", "names", "resume", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _OFFERED:
+        return getattr(importlib.import_module("sublayer.api"), name)
     if name in _ROOMS:
         return importlib.import_module(f"sublayer.{name}")
     raise AttributeError(f"module 'sublayer' has no attribute {name!r}")

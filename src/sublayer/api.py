@@ -1,17 +1,22 @@
-"""What `import sublayer` offers: configs by name or file, changed by dotted keys."""
+"""What `import sublayer` offers: configs by name or file, changed by dotted keys; runs trained and loaded."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from glob import has_magic
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.papers import registry
+
+if TYPE_CHECKING:
+    from sublayer.runs import Run
+    from sublayer.trained import Trained
 
 
 def config(name: str, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Model.Config:
@@ -43,6 +48,88 @@ def load_installed_plugins() -> None:
     """Import what installed packages declare under the entry point `sublayer.plugins`."""
     for plugin in entry_points(group="sublayer.plugins"):
         load_plugin(plugin.module)
+
+
+def train(
+    name: str | Model.Config,
+    data: str = "stdlib",
+    out: str | Path = "runs/run",
+    changes: Mapping[str, Any] | None = None,
+    /,
+    *,
+    processes: int = 1,
+    plugins: Sequence[str] = (),
+    quiet: bool | None = None,
+    **fields: Any,
+) -> Run:
+    """Train a paper's model, or one of your own, on a text: `sublayer.train("gpt2", "book.txt", "runs/book", dim=128)`.
+
+    data: a file, a folder, a glob, `stdlib`, `-`, … changes: as `fields`, but with dots in their names: "s.heads",
+    "train.steps", "data.tokenizer".
+    """
+    from sublayer.data import DataConfig
+    from sublayer.training import TrainConfig
+    from sublayer.training import train as train_run
+
+    model, of = _split({**(changes or {}), **fields})
+    text = DataConfig.guess(_absolute(data))
+    return train_run(
+        config(name) if isinstance(name, str) else name,
+        text.but(of["data"]) if of["data"] else text,
+        out,
+        TrainConfig().but(of["train"]),
+        changes=model,
+        processes=processes,
+        plugins=plugins,
+        quiet=quiet,
+    )
+
+
+def resume(
+    run: str | Path,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    step: int | None = None,
+    processes: int = 1,
+    plugins: Sequence[str] = (),
+    quiet: bool | None = None,
+) -> Run:
+    """Go on with a run, to the end of its budget or of a larger one: `sublayer.resume(run, {"train.steps": 2000})`."""
+    from sublayer.training import resume as resume_run
+
+    load_installed_plugins()
+    other, of = _split(changes or {})
+    if other or of["data"]:
+        key = next(iter({**other, **of["data"]}))
+        raise ConfigError(f"{key}: a run keeps its model and its data; only train.… keys can change on the way")
+    return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, quiet=quiet)
+
+
+def load(run: str | Path, *, step: int | None = None) -> Trained:
+    """A trained model with its tokenizer: `sublayer.load("runs/book").generate("Once")`."""
+    from sublayer.trained import Trained
+
+    load_installed_plugins()
+    return Trained.load(run, step)
+
+
+def _absolute(data: str) -> str:
+    """A file, folder or pattern, wherever the run is resumed from."""
+    path = Path(data).expanduser()
+    return str(Path.cwd() / path) if path.exists() or has_magic(data) else data
+
+
+def _split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The model's keys, and those of data and train without their prefix."""
+    of: dict[str, dict[str, Any]] = {"data": {}, "train": {}}
+    model = {}
+    for key, value in changes.items():
+        room, _, rest = key.partition(".")
+        if room in of and rest:
+            of[room][rest] = value
+        else:
+            model[key] = value
+    return model, of
 
 
 def _from_file(path: Path) -> Model.Config:

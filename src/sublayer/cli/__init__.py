@@ -11,15 +11,27 @@ import sys
 from cyclopts import App, CycloptsError
 
 import sublayer
+from sublayer.cli import keys
 
 app = App(
     name="sublayer",
-    help="Spell any member of the Transformer family in sublayers, see what it costs, and prove it right.",
+    help="Spell any member of the Transformer family in sublayers, see what it costs, train it and let it write.",
     version=sublayer.__version__,
-    help_epilogue="Start with: sublayer list · sublayer show gpt2 · sublayer show gpt2 dim=256 layout='par(5)'",
+    help_epilogue="Start with: sublayer list · sublayer show gpt2 · sublayer train gpt2 --data book.txt dim=128",
 )
 app.command("sublayer.cli.list:list_papers", name="list", help="The family as a tree, with what each member costs.")
 app.command("sublayer.cli.show:show", name="show", help="One member: its config, what it changes, what it costs.")
+
+app.command(
+    "sublayer.cli.train:train",
+    name="train",
+    help="Train a model on your text; it can be stopped at any moment and resumed.",
+    help_epilogue=f"Keys of the training and the data, with their defaults:\n\n{keys.page()}",
+)
+app.command("sublayer.cli.train:resume", name="resume", help="Go on with a run that was stopped.")
+app.command("sublayer.cli.eval:evaluate", name="eval", help="Score a trained model on a text it has not seen.")
+app.command("sublayer.cli.generate:generate", name="generate", help="A trained model goes on with a text.")
+app.command("sublayer.cli.runs:runs", name="runs", help="What was trained, and how far it came.")
 
 
 def main(tokens: list[str] | None = None) -> None:

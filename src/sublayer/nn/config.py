@@ -16,11 +16,18 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_serializer, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic_core import core_schema
 
-Count = Annotated[int, Field(ge=1)]
+
+def _no_truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"expected a number, got {str(value).lower()}")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_no_truth), Field(ge=1)]
 """How many: at least one."""
 Rate = Annotated[float, Field(ge=0, lt=1)]
 """A probability of leaving out: from 0 to below 1."""

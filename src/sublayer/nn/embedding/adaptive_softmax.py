@@ -106,9 +106,7 @@ class AdaptiveSoftmax(Head):
     ) -> Float[Tensor, ""]:
         if smoothing:  # asks of every token what it gives every word
             return super().mean_loss(h_ND, target_N, weights_N, smoothing)
-        start = self.config.cutoffs[0]
-        cluster_N = torch.stack([target_N >= cut for cut in self.config.cutoffs]).sum(0)
-        choice_N = torch.where(cluster_N > 0, start + cluster_N - 1, target_N)
+        cluster_N, choice_N = self._choices(target_N)
         total = h_ND.new_zeros(())
         for c, (map, weight, bias) in enumerate(self._clusters()):
             h, target, weights = h_ND, choice_N, weights_N
@@ -118,6 +116,24 @@ class AdaptiveSoftmax(Head):
                 weights = None if weights_N is None else weights_N[n]
             total = total + cross_entropy.of_linear(self._see(h, map), weight, bias, target, weights, reduction="sum")
         return total / cross_entropy.weight_of(target_N, weights_N)
+
+    def each_loss(self, h_ND: Float[Tensor, "N D"], target_N: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
+        (map, weight, bias), *tails = self._clusters()
+        cluster_N, choice_N = self._choices(target_N)
+        loss_N = self._each_in(map, weight, bias, h_ND, choice_N)
+        for c, (map, weight, bias) in enumerate(tails, start=1):
+            n = _places(cluster_N == c)
+            within = self._each_in(map, weight, bias, h_ND[n], target_N[n] - self.clusters.spans[c][0])
+            loss_N = loss_N.index_add(0, n, within)
+        return loss_N
+
+    def _each_in(self, map: Tensor | None, weight: Tensor, bias: Tensor | None, h: Tensor, target: Tensor) -> Tensor:
+        return cross_entropy.each(lambda h: F.linear(self._see(h, map), weight, bias), len(weight), h, target)
+
+    def _choices(self, target_N: Tensor) -> tuple[Tensor, Tensor]:
+        """The cluster of each target, and which of the first one's words and tails is to be chosen for it."""
+        cluster_N = torch.stack([target_N >= cut for cut in self.config.cutoffs]).sum(0)
+        return cluster_N, torch.where(cluster_N > 0, self.config.cutoffs[0] + cluster_N - 1, target_N)
 
     def _see(self, h: Tensor, map: Tensor | None) -> Tensor:
         return h if map is None else h @ map

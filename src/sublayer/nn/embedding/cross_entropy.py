@@ -6,6 +6,7 @@ loss to bfloat16 where h is; so the fusion is written here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -60,6 +61,15 @@ def of_scores(
         return F.cross_entropy(scores_NV, target_N, reduction=reduction, label_smoothing=smoothing)
     loss_N = F.cross_entropy(scores_NV, target_N, reduction="none", label_smoothing=smoothing)
     return reduce(loss_N, target_N, weights_N, reduction)
+
+
+def each(
+    scores: Callable[[Tensor], Tensor], cells: int, h_ND: Float[Tensor, "N D"], target_N: Int[Tensor, " N"]
+) -> Float[Tensor, " N"]:
+    """The loss of each token, in fp32 at least; `scores` makes `cells` of them from a vector, for some at a time."""
+    high, rows = torch.promote_types(h_ND.dtype, torch.float32), max(1, LARGE // cells)
+    pairs = zip(h_ND.split(rows), target_N.split(rows), strict=True)
+    return torch.cat([F.cross_entropy(scores(h).to(high), target, reduction="none") for h, target in pairs])
 
 
 def reduce(

@@ -74,6 +74,18 @@ class Head(nn.Module):
         except IndexError:
             raise outside(target_N, self.classes) from None
 
+    def nats(self, h_BLD: Float[Tensor, "*BL D"], target: Integer[Tensor, "*BL"]) -> Float[Tensor, "*BL"]:
+        """−ln p(target) of each token, in fp32 at least; 0 where the target is −100. To measure, not to train."""
+        target_N = target.reshape(-1).long()
+        try:
+            return self.each_loss(h_BLD.reshape(-1, h_BLD.shape[-1]), target_N).view(target.shape)
+        except IndexError:
+            raise outside(target_N, self.classes) from None
+
+    def each_loss(self, h_ND: Float[Tensor, "N D"], target_N: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
+        """`nats` of tokens in a row, some at a time where their scores are too many."""
+        return cross_entropy.each(self, self.cells, h_ND, target_N)
+
     def mean_loss(
         self, h_ND: Float[Tensor, "N D"], target_N: Int[Tensor, " N"], weights_N: Tensor | None, smoothing: float
     ) -> Float[Tensor, ""]:

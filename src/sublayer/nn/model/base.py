@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.config import Config, Count
 from sublayer.nn.embedding import Embedding, Head
-from sublayer.nn.memory import Hidden
+from sublayer.nn.memory import Hidden, Remember
 from sublayer.nn.model.cost import Cost
 from sublayer.nn.scene import Scene, check_ids, check_mask
 from sublayer.nn.stack import Stack
@@ -47,6 +47,13 @@ class Model(nn.Module):
             """Its stacks by the name that prefixes their keys; one without a prefix is ''."""
             raise NotImplementedError
 
+        @property
+        def carries(self) -> bool:
+            """Whether it has a memory of what earlier segments held, which training and scoring should fill."""
+            parts = (part for stack in self.stacks.values() for part in stack.parts)
+            memories = (getattr(part, "memory", None) for part in parts)
+            return any(isinstance(memory, Remember.Config) and memory.hidden for memory in memories)
+
         def cost(self, length: int = 64, memory: int | None = None) -> Cost:
             """For `length` new places after `memory` remembered ones (None: as many as it keeps)."""
             raise NotImplementedError
@@ -59,8 +66,9 @@ def open_scene(
     valid_BL: Tensor | None = None,
     position_BL: Tensor | None = None,
     segments: Sequence[int] | None = None,
+    losses: dict[str, Tensor] | None = None,
 ) -> Scene:
-    """What a pass over these ids knows; consumes the state."""
+    """What a pass over these ids knows; consumes the state. `losses` takes what parts add to the loss, by name."""
     check_ids("ids", ids_BL, vocab)
     B, L = ids_BL.shape
     if valid_BL is not None:
@@ -70,10 +78,10 @@ def open_scene(
     start = state.start if state else 0
     now = torch.arange(start, start + L, device=ids_BL.device)[None]
     cuts_L = None if segments is None else _segment_starts(segments, start, L, ids_BL.device)
-    source: dict[str, Any] = {} if state is None else state.source
+    known: dict[str, Any] = {"losses": {} if losses is None else losses, **({} if state is None else state.source)}
     ragged = valid_BL is not None or position_BL is not None or (state is not None and state.past_i is not None)
     if not ragged:
-        return Scene(now, start, segment_L=cuts_L, **source)
+        return Scene(now, start, segment_L=cuts_L, **known)
     valid_BL = torch.ones_like(ids_BL, dtype=torch.bool) if valid_BL is None else valid_BL
     past_i_BP, past_valid_BP, next_B = _history(state, B, ids_BL.device)
     if position_BL is None:
@@ -82,7 +90,7 @@ def open_scene(
         raise ValueError(f"positions: expected shape {(B, L)}, got {tuple(position_BL.shape)}; give one per token")
     else:
         position_BL = position_BL.expand(B, L).masked_fill(~valid_BL, 0)  # what stands on padding means nothing
-    return Scene(position_BL, start, valid_BL, past_i_BP, past_valid_BP, cuts_L, **source)
+    return Scene(position_BL, start, valid_BL, past_i_BP, past_valid_BP, cuts_L, **known)
 
 
 def close_scene(scene: Scene, parts: tuple[object, ...], state: State | None) -> State:

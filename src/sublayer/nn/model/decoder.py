@@ -32,9 +32,13 @@ class Decoder(SingleStack):
         *,
         position_BL: Tensor | None = None,
         segments: Sequence[int] | None = None,
+        losses: dict[str, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B L D"], State]:
-        """Hidden vectors, and the state to go on from. `segments`: read in one pass as if cut so (Transformer-XL)."""
-        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments)
+        """Hidden vectors, and the state to go on from.
+
+        segments: read in one pass as if cut so (Transformer-XL). losses: takes what parts add to the loss, by name.
+        """
+        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses)
         x_BLD = self.stack.position.embed(self.embedding.read(ids_BL), scene)
         h_BLD, parts = self.stack(self.embedding.settle(x_BLD), scene, state.parts if state else None)
         return h_BLD, close_scene(scene, parts, state)

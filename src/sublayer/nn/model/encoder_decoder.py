@@ -102,10 +102,11 @@ class EncoderDecoder(Model):
         *,
         position_BL: Tensor | None = None,
         segments: Sequence[int] | None = None,
+        losses: dict[str, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B L D"], State]:
         if state is None:
             raise ValueError("state: an encoder-decoder needs a source; call state = model.start(source_ids) first")
-        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments)
+        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses)
         x_BLD = self.decoder.position.embed(self.embedding.read(ids_BL), scene)
         h_BLD, parts = self.decoder(self.embedding.settle(x_BLD), scene, state.parts)
         return h_BLD, close_scene(scene, parts, state)

@@ -1,0 +1,5 @@
+"""`python -m sublayer.cli`, as torchrun starts it."""
+
+from sublayer.cli import main
+
+main()

@@ -1,0 +1,64 @@
+"""The keys of `train.…` and `data.…`, read from the sources of their configs: importing those would import torch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PLACES = {
+    "train.": "training/config.py",
+    "train.optimizer.": "training/optimizer.py",
+    "train.schedule.": "training/schedule.py",
+    "data.": "data/dataset.py",
+    "data.splits.": "data/splits.py",
+    "data.tokenizer.": "data/tokenizer",
+}
+WORDS = {"None": "null", "True": "true", "False": "false"}
+
+
+def page() -> str:
+    """One item a key: its name, its default, what it means. In Markdown, where < begins a tag."""
+    items = (f"- {key}={default}" + (f": {about}" if about else "") for key, default, about in keys())
+    return "\n".join(item.replace("<", "\\<") for item in items)
+
+
+def keys() -> Iterator[tuple[str, str, str]]:
+    """Key, default and meaning; a field of one kind only says which, beside its default."""
+    for prefix, place in PLACES.items():
+        path = ROOT / place
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            for config, kind in _configs(ast.parse(file.read_text(encoding="utf-8"))):
+                for name, default, about in _fields(config):
+                    own = f" ({kind})" if kind and prefix.count(".") > 1 else ""
+                    yield prefix + name, default + own, about
+
+
+def _configs(tree: ast.Module) -> Iterator[tuple[ast.ClassDef, str]]:
+    """The Config classes of a file, with the name of their kind."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            inner = [child for child in node.body if isinstance(child, ast.ClassDef) and child.name == "Config"]
+            for config in [node] if node.name.endswith("Config") else inner:
+                tags = [ast.literal_eval(word.value) for word in config.keywords if word.arg == "tag"]
+                yield config, tags[0] if tags else ""
+
+
+def _fields(config: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
+    for node, after in zip(config.body, [*config.body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            about = " ".join(str(after.value.value).split()) if told else ""  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+            yield node.target.id, _default(node.value), about
+
+
+def _default(value: ast.expr) -> str:
+    """As one would type it."""
+    for word in value.keywords if isinstance(value, ast.Call) else []:
+        if word.arg == "default":
+            return _default(word.value)
+    text = ast.unparse(value)
+    if text.endswith(".Config()"):
+        return text.removesuffix(".Config()").lower()
+    return WORDS.get(text, text.strip("'"))

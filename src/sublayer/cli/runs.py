@@ -1,0 +1,91 @@
+"""`sublayer runs`: what was trained, and how far it came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from sublayer.runs import Run
+
+
+def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """The runs in a folder: their model, how far they came, and how good they are.
+
+    Examples: sublayer runs · sublayer runs experiments --json
+
+    Parameters
+    ----------
+    folder
+        Where to look, up to two folders deep; a single run may be given, too.
+    json
+        Print JSON for other programs.
+    """
+    from sublayer.api import load_installed_plugins
+    from sublayer.runs import find
+
+    load_installed_plugins()
+    rows = [told(run) for run in find(folder)]
+    if not rows:
+        raise ValueError(f"{folder}: no run in it; sublayer train --out {folder}/NAME makes one")
+    if all("error" in row for row in rows):
+        raise ValueError(rows[0]["error"])
+    _print_json(rows) if json else _print_table(rows)
+
+
+def told(run: Run) -> dict[str, Any]:
+    """One that cannot be read does not hide the others."""
+    try:
+        return describe(run)
+    except ValueError as error:
+        return {"run": str(run.path), "error": str(error)}
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """What its files say, without a model being built."""
+    train = run.asked["train"]
+    metrics, clock = list(run.metrics), list(run.clock)
+    valid = [line for line in metrics if "valid_loss" in line]
+    best = min(valid, key=lambda line: line["valid_loss"], default={})
+    stack = run.model_config.stacks
+    return {
+        "run": str(run.path),
+        "layout": " → ".join(one.layout for one in stack.values()),
+        "dim": run.model_config.dim,
+        "params": run.model_config.cost().params,
+        "steps": metrics[-1]["step"] if metrics else 0,
+        "of": train["steps"],
+        "tokens": metrics[-1]["tokens"] if metrics else 0,
+        "valid_loss": best.get("valid_loss"),
+        "valid_bits_per_byte": best.get("valid_bits_per_byte"),
+        "minutes": round(clock[-1]["seconds"] / 60, 2) if clock else 0.0,
+        "checkpoints": [one.step for one in run.checkpoints],
+    }
+
+
+def _print_json(rows: list[dict[str, Any]]) -> None:
+    import json
+
+    print(json.dumps(rows, indent=2))
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from sublayer.cli.words import coloured, short
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("run", "layout"):
+        table.add_column(title, overflow="fold")
+    for title in ("dim", "params", "steps", "tokens", "valid loss", "bits/byte", "minutes"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in (row for row in rows if "error" not in row):
+        steps = f"{row['steps']:,}" + (f" of {row['of']:,}" if row["of"] and row["of"] != row["steps"] else "")
+        scores = ["—" if row[name] is None else f"{row[name]:.4f}" for name in ("valid_loss", "valid_bits_per_byte")]
+        figures = (str(row["dim"]), short(row["params"]), steps, short(row["tokens"]), *scores, f"{row['minutes']:.1f}")
+        table.add_row(row["run"], coloured(row["layout"]), *figures)
+    Console().print(table)
+    for row in (row for row in rows if "error" in row):
+        print(row["error"])

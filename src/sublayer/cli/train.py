@@ -1,0 +1,96 @@
+"""`sublayer train` and `sublayer resume`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def train(
+    name: str,
+    /,
+    *changes: str,
+    data: Annotated[str, Parameter(allow_leading_hyphen=True)] = "stdlib",
+    out: str = "",
+    processes: int = 1,
+    plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
+    quiet: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Train a model on your text; it can be stopped at any moment and resumed.
+
+    Examples: sublayer train gpt2 --data book.txt --out runs/book dim=128 layout='(sf)x4' s.heads=4 train.steps=2000 ·
+    sublayer train transformer-xl --data notes/ --out runs/notes train.tokens=5000000 data.tokenizer=bpe
+
+    Parameters
+    ----------
+    name
+        A paper's name (see sublayer list), or a JSON or TOML file with a config.
+    changes
+        key=value: the model's (dim=128, s.heads=4), the training's (train.steps=500) and the data's
+        (data.tokenizer=bpe). All keys of train and data are listed below.
+    data
+        A text file, a folder, a pattern ('*.md'), .gz, .jsonl, .parquet, - for standard input, or stdlib: the source of
+        Python's own library. A folder with train, valid and test files keeps those splits.
+    out
+        The folder of the run, new or empty; runs/NAME if not given.
+    processes
+        How many train together on this machine.
+    plugin
+        A module with parts or papers of your own; may be given more than once.
+    quiet
+        Print nothing. Without it: a bar on a terminal, lines of JSON elsewhere.
+    """
+    import sublayer
+    from sublayer.cli.words import load_plugins, read_overrides
+
+    load_plugins(plugin or [])
+    how = {"processes": processes, "plugins": plugin or (), "quiet": quiet or None}
+    run = sublayer.train(name, data, out or f"runs/{Path(name).stem}", read_overrides(changes), **how)
+    _close(run.path, quiet)
+
+
+def resume(
+    run: str,
+    /,
+    *changes: str,
+    step: int | None = None,
+    processes: int = 1,
+    plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
+    quiet: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Go on with a run that was stopped, to the same bits as if it had not been; or with a larger budget.
+
+    Examples: sublayer resume runs/book · sublayer resume runs/book train.steps=5000
+
+    Parameters
+    ----------
+    run
+        The folder of the run.
+    changes
+        train.steps=…, train.tokens=…, train.minutes=… and what else may change on the way.
+    step
+        The checkpoint to go on from; the last if not given.
+    processes
+        How many train together on this machine; may be another number than before.
+    plugin
+        A module with parts or papers of your own; may be given more than once.
+    quiet
+        Print nothing.
+    """
+    import sublayer
+    from sublayer.cli.words import load_plugins, read_overrides
+
+    load_plugins(plugin or [])
+    how = {"processes": processes, "plugins": plugin or (), "quiet": quiet or None}
+    made = sublayer.resume(run, read_overrides(changes), step=step, **how)
+    _close(made.path, quiet)
+
+
+def _close(path: Path, quiet: bool) -> None:
+    """Where to go from here; to people only."""
+    if not quiet and sys.stdout.isatty() and "RANK" not in os.environ:
+        print(f"\nsublayer eval {path} · sublayer generate {path} --prompt '…' · sublayer runs {path}")

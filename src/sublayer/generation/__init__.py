@@ -1,0 +1,12 @@
+"""Ids from a model: greedy, sampled or by beam search; at once or as a stream.
+
+from sublayer.generation import Sampling, generate
+
+generate(model, [[1, 2, 3]], tokens=64, sampling=Sampling(temperature=0.8, top_p=0.95), seed=7)
+"""
+
+from sublayer.generation.beam import Beam, Hypothesis, beam_search
+from sublayer.generation.engine import generate, stream
+from sublayer.generation.sampling import Sampling
+
+__all__ = ["Beam", "Hypothesis", "Sampling", "beam_search", "generate", "stream"]

@@ -1,0 +1,131 @@
+"""Writing id after id: greedy or sampled, a batch at a time, at once or as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from sublayer.generation.prompts import Prompts, Rows
+from sublayer.generation.reader import read_prompts
+from sublayer.generation.sampling import Sampling, pick
+from sublayer.generation.stop import Stop, Text
+from sublayer.generation.task import Task
+
+THINNING = 0.25
+"""Share of finished rows at which it pays to copy the others into a batch of their own."""
+
+
+def generate(
+    model: nn.Module,
+    prompts: Rows,
+    *,
+    tokens: int = 128,
+    sampling: Sampling | None = None,
+    seed: int | Sequence[int] = 0,
+    stop: Iterable[Stop] = (),
+    eos: int | None = None,
+    source: Rows | None = None,
+    native: bool = True,
+) -> list[list[int]]:
+    """What the model writes after each prompt: up to `tokens` ids, without the prompt and without what ended it.
+
+    seed: row n draws by seed + n, or by the n-th of several seeds; alone or in a batch, the same seed writes the same.
+    stop: ids, and sequences of ids, that end a text. source: what an encoder-decoder reads first, a row each.
+    native: whether plain decoders on a CPU may use the step in C.
+    """
+    writing = Writing(Task.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native)
+    while not writing.done:
+        writing.step()
+    return [text.ids for text in writing.texts]
+
+
+def stream(
+    model: nn.Module,
+    prompts: Rows,
+    *,
+    tokens: int = 128,
+    sampling: Sampling | None = None,
+    seed: int | Sequence[int] = 0,
+    stop: Iterable[Stop] = (),
+    eos: int | None = None,
+    source: Rows | None = None,
+    native: bool = True,
+) -> Iterator[list[list[int]]]:
+    """`generate`, as it writes: at each step the new ids of each row, which add up to what `generate` returns.
+
+    Ids that may yet turn out to begin a stop sequence are held back, so a step may give a row none, or several.
+    """
+    # Made here, so that what is wrong is said at the call and not when the first step is taken.
+    writing = Writing(Task.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native)
+    return _steps(writing)
+
+
+def _steps(writing: Writing) -> Iterator[list[list[int]]]:
+    while not writing.done:
+        writing.step()
+        yield [text.told() for text in writing.texts]
+
+
+class Writing:
+    """A batch of texts on its way: rows that are done leave it when that pays."""
+
+    @torch.inference_mode()
+    def __init__(self, task: Task, sampling: Sampling, seed: int | Sequence[int] = 0, native: bool = True) -> None:
+        self.sampling = sampling
+        self.texts = [Text(task.stops, task.tokens) for _ in task.prompts.rows]
+        self.live = list(range(len(self.texts)))
+        """The text that each row of the batch belongs to."""
+        generators = _generators(seed, len(self.texts))
+        self._generators = None if sampling.greedy else generators
+        self._seen_BV = None if sampling.repetition == 1 else _seen(task.prompts, task.model.config.vocab)
+        self.reader = read_prompts(task, native) if task.tokens else None
+
+    @property
+    def done(self) -> bool:
+        return all(text.done for text in self.texts)
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """One more id for each text that is not done."""
+        assert self.reader is not None
+        ids_B = pick(self.sampling.shape(self.reader.scores_BV, self._seen_BV), self._generators)
+        for n, token in zip(self.live, ids_B.tolist(), strict=True):
+            if not self.texts[n].done:
+                self.texts[n].add(token)
+        if self._seen_BV is not None:
+            self._seen_BV.scatter_(1, ids_B[:, None], True)
+        if not self.done:
+            self.reader.read(self._thin(ids_B))
+
+    def _thin(self, ids_B: Tensor) -> Tensor:
+        """The ids of the rows that stay."""
+        assert self.reader is not None
+        stay = [row for row, n in enumerate(self.live) if not self.texts[n].done]
+        if len(self.live) - len(stay) < THINNING * len(self.live):
+            return ids_B
+        rows_B = torch.tensor(stay, device=ids_B.device)
+        self.reader.select(rows_B)
+        self.live = [self.live[row] for row in stay]
+        self._generators = self._generators and [self._generators[row] for row in stay]
+        self._seen_BV = None if self._seen_BV is None else self._seen_BV[rows_B]
+        return ids_B[rows_B]
+
+
+def _generators(seed: int | Sequence[int], rows: int) -> list[torch.Generator]:
+    seeds = list(seed) if isinstance(seed, Iterable) else range(seed, seed + rows)
+    if len(seeds) != rows:
+        raise ValueError(
+            f"seed: {len(seeds)} seeds for {rows} prompts; give one each, or a single one to count up from"
+        )
+    return [torch.Generator().manual_seed(number % 2**64) for number in seeds]
+
+
+def _seen(prompts: Prompts, vocab: int) -> Bool[Tensor, "B V"]:
+    """Which ids are in each row."""
+    seen_BV = torch.zeros(len(prompts.rows), vocab, dtype=torch.bool, device=prompts.ids_BL.device)
+    for n, row in enumerate(prompts.rows):
+        seen_BV[n, row] = True
+    return seen_BV

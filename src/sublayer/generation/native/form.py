@@ -1,0 +1,71 @@
+"""What step.c reads, field by field as it declares them."""
+
+from __future__ import annotations
+
+from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+
+from torch import Tensor
+
+
+class Matrix(Structure):
+    _fields_ = [("out", c_int64), ("in_", c_int64), ("weight", c_void_p), ("bias", c_void_p)]
+
+
+class Norm(Structure):
+    _fields_ = [("kind", c_int64), ("gain", c_void_p), ("shift", c_void_p), ("eps", c_double)]
+
+
+class Sublayer(Structure):
+    _fields_ = [
+        ("attends", c_int64),
+        ("after", c_int64),
+        ("norm", Norm),
+        ("enter", Matrix),
+        ("leave", Matrix),
+        ("heads", c_int64),
+        ("groups", c_int64),
+        ("size", c_int64),
+        ("reach", c_int64),
+        ("turn", c_void_p),
+        ("slope", c_void_p),
+        ("content", c_void_p),
+        ("distance", c_void_p),
+        ("far", c_void_p),
+        ("reaches", c_int64),
+        ("key", c_void_p),
+        ("value", c_void_p),
+        ("capacity", c_int64),
+        ("held", c_int64),
+        ("gated", c_int64),
+        ("activation", c_int64),
+    ]
+
+
+class Step(Structure):
+    _fields_ = [
+        ("rows", c_int64),
+        ("dim", c_int64),
+        ("sublayers", c_int64),
+        ("threads", c_int64),
+        ("place", c_int64),
+        ("first", c_void_p),
+        ("sublayer", POINTER(Sublayer)),
+        ("norm", Norm),
+        ("head", Matrix),
+        ("stream", c_void_p),
+        ("wide", c_void_p),
+        ("joined", c_void_p),
+        ("room", c_void_p),
+        ("out", c_void_p),
+        ("private", c_int64),
+        ("columns", c_int64),
+    ]
+
+
+NORMS = {"none": 0, "layer": 1, "rms": 2}
+ACTIVATIONS = {"relu": 0, "gelu": 1, "gelu_tanh": 2, "swish": 3, "sigmoid": 4, "linear": 5}
+
+
+def address(tensor: Tensor | None) -> int | None:
+    """None for no tensor. Whoever passes an address on keeps the tensor alive."""
+    return None if tensor is None else tensor.data_ptr()

@@ -1,0 +1,76 @@
+"""Lines of JSON that only grow; a line that a killed process left unfinished is not read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+class Lines:
+    """One file of lines. Numbers are written so that they read back to the same bits."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, line: dict[str, Any]) -> None:
+        before = self.size
+        try:
+            with open(self.path, "ab") as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            with suppress(OSError):
+                self.cut(before)
+            raise ValueError(
+                f"{self.path}: cannot be written: {error.strerror or error}; free some space there, then resume the run"
+            ) from error
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if not self.path.exists():
+            return
+        with open(self.path, "rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield self._read(line)
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def settle(self) -> None:
+        """Make what was written survive a power cut."""
+        if self.path.exists():
+            with open(self.path, "rb") as file:
+                os.fsync(file.fileno())
+
+    def cut(self, size: int) -> None:
+        """Forget what was written after the first `size` bytes."""
+        if self.size < size:
+            raise ValueError(
+                f"{self.path}: {self.size} bytes, but a checkpoint was written after {size}; it was cut or edited. "
+                "Put the whole file back, or resume from an earlier checkpoint"
+            )
+        if self.size > size:
+            with open(self.path, "r+b") as file:
+                file.truncate(size)
+
+    def mend(self) -> None:
+        """Forget a last line that was left unfinished: the next would go on with it."""
+        if self.path.exists():
+            self.cut(self.path.read_bytes().rfind(b"\n") + 1)
+
+    def _read(self, line: bytes) -> dict[str, Any]:
+        try:
+            read = json.loads(line)
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise ValueError(
+                f"{self.path}: expected lines of JSON, got {line[:40]!r}; the file was damaged or edited, put it back "
+                "or remove that line"
+            )
+        return read

@@ -1,0 +1,195 @@
+"""Run: the folder, opened. It knows where things are, not what they mean to a trainer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sublayer.data.atomic import writing
+from sublayer.data.tokenizer import Tokenizer
+from sublayer.nn.model import Model
+from sublayer.runs import checkpoint
+from sublayer.runs.checkpoint import Checkpoint, DamagedError
+from sublayer.runs.lines import Lines
+
+FORMAT = 1
+SEALED = ("model", "text", "train")
+"""What is asked and has a checksum; where the data lie may change, as the text is known by its hash."""
+ASKED, ENVIRONMENT, TOKENIZER, CHECKPOINTS = "run.json", "environment.json", "tokenizer.json", "checkpoints"
+
+
+@dataclass(frozen=True)
+class Run:
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path | str, asked: dict[str, Any], environment: dict[str, Any], tokenizer: Tokenizer) -> Run:
+        """`asked`: model, data and train as plain JSON. The file that makes it a run is written last."""
+        run = cls(Path(path))
+        run.refuse_taken()
+        with run.held():
+            run.refuse_taken()  # another process may have taken it meanwhile
+            tokenizer.save(run.path / TOKENIZER)
+            _write(run.path / ENVIRONMENT, environment)
+            run.ask(asked)
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str) -> Run:
+        run = cls(Path(path))
+        if not run.path.exists():
+            raise ValueError(f"{path}: there is no such folder, expected a run; sublayer runs lists those there are")
+        if not (run.path / ASKED).is_file():
+            raise ValueError(
+                f"{path}: not a run, it has no {ASKED}; give the folder that sublayer train --out made "
+                "(sublayer runs lists them)"
+            )
+        _ = run.asked
+        return run
+
+    def refuse_taken(self) -> None:
+        """A run is never written over."""
+        if self.path.is_file():
+            raise ValueError(f"{self.path}: a file is there; choose another folder for the run")
+        if (self.path / ASKED).exists():
+            raise ValueError(
+                f"{self.path}: there is a run already; go on with sublayer resume {self.path}, or choose another folder"
+            )
+        ours = {ENVIRONMENT, TOKENIZER}
+        # What a run killed at its very beginning leaves is ours; anything else is somebody's.
+        others = [file.name for file in _listed(self.path) if file.name not in ours and not file.name.startswith(".")]
+        if others:
+            raise ValueError(f"{self.path}: the folder holds other files ({others[0]}, …); choose an empty or new one")
+
+    def ask(self, asked: dict[str, Any]) -> None:
+        """Write down what is asked; for whoever holds the run's lock."""
+        _write(self.path / ASKED, {"format": FORMAT, **asked, "sha256": _digest(asked)})
+
+    @cached_property
+    def asked(self) -> dict[str, Any]:
+        """Model, data and train, as plain JSON."""
+        asked = _read(self.path / ASKED)
+        if asked.get("format") != FORMAT:
+            raise ValueError(f"{self.path / ASKED}: not what a run of format {FORMAT} says; it was damaged or edited")
+        if asked.get("sha256") != _digest(asked):
+            raise ValueError(
+                f"{self.path / ASKED}: its checksum does not match, so it was damaged or edited; put it back. "
+                f"What can change does so by sublayer resume {self.path} train.steps=…; by hand, only data can"
+            )
+        return {name: asked.get(name) for name in (*SEALED, "data")}
+
+    @cached_property
+    def model_config(self) -> Model.Config:
+        return Model.Config.parse(self.asked["model"], f"{self.path / ASKED}: model")
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer.load(self.path / TOKENIZER)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        return _read(self.path / ENVIRONMENT)
+
+    @property
+    def metrics(self) -> Lines:
+        return Lines(self.path / "metrics.jsonl")
+
+    @property
+    def clock(self) -> Lines:
+        return Lines(self.path / "clock.jsonl")
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """From the first to the last."""
+        folders = (path for path in _listed(self.path / CHECKPOINTS) if path.name.isdigit())
+        return sorted((Checkpoint(path) for path in folders), key=lambda one: one.step)
+
+    def checkpoint(self, step: int | None = None) -> Checkpoint | None:
+        """The one after `step` steps, or the last; whole. None if there is none yet."""
+        there = self.checkpoints
+        if step is not None and step not in [one.step for one in there]:
+            steps = ", ".join(str(one.step) for one in there) or "none"
+            raise ValueError(f"{self.path}: no checkpoint at step {step}; there are {steps}")
+        chosen = next((one for one in reversed(there) if step in (None, one.step)), None)
+        if chosen is None:
+            return None
+        try:
+            chosen.verify()
+        except DamagedError as error:
+            raise ValueError(f"{error}. {self._before(chosen)}") from None
+        return chosen
+
+    def save(self, step: int, notes: dict[str, Any], **tensors: dict[str, Any]) -> Checkpoint:
+        return Checkpoint.write(self.path / CHECKPOINTS, step, notes, **tensors)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One process at a time writes to a run; the system frees the lock of one that dies."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self.path / ".lock")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise ValueError(f"{self.path}: another process is training this run; wait for it, or stop it") from None
+        except OSError as error:
+            raise ValueError(
+                f"{self.path}: cannot be written: {error.strerror or error}; choose a folder that can be"
+            ) from None
+        try:
+            checkpoint.sweep(self.path)
+            yield
+        finally:
+            lock.release()
+
+    def _before(self, damaged: Checkpoint) -> str:
+        """The nearest earlier checkpoint that is whole, as a remedy."""
+        for one in reversed([one for one in self.checkpoints if one.step < damaged.step]):
+            try:
+                one.verify()
+            except DamagedError:
+                continue
+            return f"The checkpoint before it is whole: add --step {one.step} to use it"
+        return "No earlier checkpoint is whole: train again"
+
+
+def find(folder: Path | str) -> list[Run]:
+    """The runs in a folder, and in the folders inside it."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise ValueError(f"{folder}: there is no such folder; give the one that holds your runs")
+    paths = [path.parent for depth in ("", "*/", "*/*/") for path in root.glob(f"{depth}{ASKED}")]
+    return [Run(path) for path in sorted(paths)]
+
+
+def _listed(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    with writing(path) as file:
+        file.write(json.dumps(data, indent=2).encode() + b"\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ValueError(f"{path}: the file is missing; put it back, or train again") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read: {error}; it was damaged or edited, put it back") from None
+    if not isinstance(read, dict):
+        raise ValueError(f"{path}: not an object of JSON; it was damaged or edited, put it back")
+    return read
+
+
+def _digest(asked: dict[str, Any]) -> str:
+    sealed = {name: asked.get(name) for name in SEALED}
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,88 @@
+"""A trained model with its tokenizer: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from sublayer.data import Tokenizer
+from sublayer.generation import Beam, Sampling, beam_search, generate, stream
+from sublayer.nn.model import Model
+from sublayer.runs import Run
+from sublayer.training.trainee import weights_of
+
+START = "\n"
+"""What a model goes on from if there is no prompt: texts begin after the end of a line."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    run: Run
+    model: Model
+    tokenizer: Tokenizer
+
+    @classmethod
+    def load(cls, path: Path | str, step: int | None = None) -> Trained:
+        """From a run's last checkpoint, or the one after `step` steps."""
+        run = Run.open(path)
+        model = run.model_config.build()
+        model.load_state_dict(weights_of(run, step))
+        return cls(run, model.eval(), run.tokenizer)
+
+    @overload
+    def generate(self, prompt: str = "", **options: Any) -> str: ...
+
+    @overload
+    def generate(self, prompt: Sequence[str], **options: Any) -> list[str]: ...
+
+    def generate(
+        self,
+        prompt: str | Sequence[str] = "",
+        *,
+        tokens: int = 128,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        beam: Beam | None = None,
+        temperature: float = 0.8,
+        **sampling: Any,
+    ) -> str | list[str]:
+        """What the model writes after the prompt, or after each of several.
+
+        stop: texts that end it. beam: search instead of drawing. sampling: top_k, top_p, min_p, repetition; a
+        temperature of 0 takes the likeliest token.
+        """
+        prompts = self.encode([prompt] if isinstance(prompt, str) else prompt)
+        if beam is not None:
+            found = [best[0].ids for best in beam_search(self.model, prompts, tokens=tokens, search=beam)]
+        else:
+            way = Sampling(temperature=temperature, **sampling)
+            ends = self._ends(stop)
+            found = generate(self.model, prompts, tokens=tokens, sampling=way, seed=seed, stop=ends)
+        texts = [self.tokenizer.decode(ids) for ids in found]
+        return texts[0] if isinstance(prompt, str) else texts
+
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        tokens: int = 128,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        temperature: float = 0.8,
+        **sampling: Any,
+    ) -> Iterator[str]:
+        """The same text piece by piece, as it is written."""
+        way, ends = Sampling(temperature=temperature, **sampling), self._ends(stop)
+        steps = stream(self.model, self.encode([prompt]), tokens=tokens, sampling=way, seed=seed, stop=ends)
+        return self.tokenizer.stream(token for (row,) in steps for token in row)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each, at least one."""
+        return [self.tokenizer.encode(text or START).tolist() for text in texts]
+
+    def _ends(self, stop: Sequence[str]) -> list[list[int]]:
+        if any(not text for text in stop):
+            raise ValueError("stop: an empty text would end everything at once; give at least one character")
+        return [self.tokenizer.encode(text).tolist() for text in stop]

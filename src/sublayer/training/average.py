@@ -1,0 +1,29 @@
+"""Which checkpoints stay, and the mean of the last of them."""
+
+from __future__ import annotations
+
+import torch
+
+from sublayer.runs import Run
+from sublayer.training.config import TrainConfig
+from sublayer.training.progress import Progress
+
+
+def keep(run: Run, config: TrainConfig, progress: Progress) -> None:
+    """The last ones stay, and the best."""
+    there = run.checkpoints
+    last = {one.step for one in there[-max(config.keep, config.average) :]}
+    for one in there:
+        if one.step not in last and one.step != progress.best_step:
+            one.remove()
+
+
+def write(run: Run, count: int) -> None:
+    """Add to the last checkpoint the mean weights of the last `count` (Vaswani et al. 2017, section 6.1)."""
+    last = run.checkpoints[-1]
+    trained = [one for one in run.checkpoints if one.step] or [last]
+    weights = [one.tensors("model") or {} for one in trained[-count:]]
+    mean = {
+        name: torch.stack([w[name].double() for w in weights]).mean(0).to(first) for name, first in weights[0].items()
+    }
+    last.add("average", mean)

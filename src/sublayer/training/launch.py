@@ -1,0 +1,200 @@
+"""Several processes on this machine, by PyTorch's launcher: if one dies, all start again from the last checkpoint.
+
+What PyTorch says on the way (its banner, tracebacks, lost connections) goes to RUN/processes.log. What a user should
+know goes another way: the processes add lines to a file, warnings and why they ended, and whoever launched them
+passes those on. An error that would only come again stops them at once; others are tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, NoReturn
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+
+from sublayer.runs import Lines
+
+log = logging.getLogger("sublayer.training")
+
+RESTARTS = 3
+"""How often processes that died are started again."""
+LOG = "processes.log"
+ENVIRONMENT = {
+    # Without it, the store of the killed group is found again, and the new one hangs or fails now and then.
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    # DDP would warn that it looks for parameters without a gradient.
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}
+SAID = "SUBLAYER_SAID"
+PATIENCE = 40
+"""Seconds in which the launcher has to stop; it gives the processes 30 before it kills them."""
+
+
+def check(processes: int, batch: int) -> None:
+    """Refuse a number of processes that cannot train together."""
+    if processes < 1:
+        raise ValueError(f"processes={processes}: at least 1 is needed")
+    if batch % processes:
+        raise ValueError(
+            f"train.batch={batch} cannot be shared evenly by {processes} processes; use a multiple of {processes}, or "
+            "another number of processes"
+        )
+
+
+def threads(processes: int) -> int:
+    """Processor threads of each process, unless the user has said how many."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdigit() else max(1, torch.get_num_threads() // processes)
+
+
+def command(
+    run: Path, processes: int, step: int | None = None, plugins: Sequence[str] = (), quiet: bool = False
+) -> list[str]:
+    """What to type; for more than one machine, see docs/distribution.md."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+    # By this address, since a machine's own name need not be known to its network.
+    here = ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--local-addr=127.0.0.1"]
+    chosen = [] if step is None else ["--step", str(step)]
+    loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
+    said = ["--quiet"] if quiet else []
+    resume = ["-m", "sublayer.cli", "resume", str(run), *chosen, *loaded, *said]
+    return [*launcher, *here, f"--max-restarts={RESTARTS}", *resume]
+
+
+def launch(
+    run: Path, processes: int, step: int | None = None, plugins: Sequence[str] = (), quiet: bool | None = None
+) -> None:
+    """Train in so many processes and wait for their end; they stop when this one is stopped."""
+    words = command(run, processes, step, plugins, bool(quiet))
+    with TemporaryDirectory(prefix="sublayer-") as folder, open(run / LOG, "wb") as noise:
+        said = Lines(Path(folder) / "said.jsonl")
+        told = {SAID: str(said.path), "OMP_NUM_THREADS": str(threads(processes))}
+        with _stopped_by_signals(), _started(words, told, noise) as child:
+            failures = _attend(child, said)
+    if child.returncode:
+        raise ValueError(_told(run, processes, failures))
+    if not (run / LOG).stat().st_size:
+        (run / LOG).unlink()
+
+
+def _attend(child: subprocess.Popen[bytes], said: Lines) -> list[dict[str, Any]]:
+    """Pass on what the processes say until they end; why they failed, if they did."""
+    failures, heard, running = [], 0, True
+    while running:
+        try:
+            child.wait(0.1)
+            running = False
+        except subprocess.TimeoutExpired:
+            pass
+        lines = list(said)
+        for line in lines[heard:]:
+            if "warning" in line:
+                log.warning("%s", line["warning"])
+            if "refused" in line:
+                raise ValueError(line["refused"])
+            if "failed" in line:
+                failures.append(line)
+        heard = len(lines)
+    return failures
+
+
+@contextmanager
+def _started(words: list[str], told: dict[str, str], noise: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
+    """The launcher, stopped at the end. In a group of its own, so that Ctrl-C reaches this process alone.
+
+    Nothing is written to the standard input of the processes: it ends when this one does, and so do they.
+    """
+    environment = {**os.environ, **ENVIRONMENT, **told}
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stderr=noise, process_group=0) as child:
+        try:
+            yield child
+        finally:
+            child.terminate()
+            try:
+                child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            Console().show_cursor()  # which a bar hides
+
+
+def _told(run: Path, processes: int, failures: list[dict[str, Any]]) -> str:
+    """One line about processes that ended badly each time."""
+    last = max((line["attempt"] for line in failures), default=0)
+    reasons = [line["failed"] for line in failures if line["attempt"] == last and not line["lost"]]
+    how = f"at last by {reasons[0]}" if reasons else "without a word, as when one is killed for want of memory"
+    times = f"{last + 1} times" if last else "once"
+    return f"{run}: its {processes} processes failed {times}, {how}. All they said is in {run / LOG}"
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end this process as Ctrl-C does, by an exception, unless somebody handles or ignores them."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(n) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """In a process that `launch` started: tell it what the user should know. Elsewhere, nothing."""
+    if SAID not in os.environ:
+        yield
+        return
+    said, attempt = Lines(Path(os.environ[SAID])), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+    threading.Thread(target=_end_with_launcher, daemon=True).start()
+    if os.environ.get("RANK") == "0":
+        logging.getLogger("sublayer").addHandler(_Relay(said))
+    else:
+        os.dup2(2, 1)  # the first process speaks for all
+    try:
+        yield
+    except (ValueError, OSError, NotImplementedError) as error:
+        said.add({"refused": str(error)})
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        said.add({"failed": reason, "lost": _lost(error), "attempt": attempt})
+        raise
+
+
+class _Relay(logging.Handler):
+    """Warnings, as lines for the launcher."""
+
+    def __init__(self, said: Lines) -> None:
+        super().__init__(logging.WARNING)
+        self.said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.add({"warning": record.getMessage()})
+
+
+def _lost(error: Exception) -> bool:
+    """Whether it only says that another process is gone."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error)
+
+
+def _end_with_launcher() -> None:
+    """Whoever launched this process may be killed, with no time to stop it."""
+    os.read(0, 1)
+    os._exit(1)

@@ -1,0 +1,18 @@
+"""Activation checkpointing, applied from outside: each sublayer is run again in the backward pass."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch.utils.checkpoint import checkpoint
+
+from sublayer.nn.model import Model
+from sublayer.nn.stack import Stack
+
+
+def recompute(model: Model) -> None:
+    """Keep what goes into each sublayer, not what it forms inside."""
+    for stack in model.modules():
+        if isinstance(stack, Stack):
+            for sublayer in stack.sublayers:
+                sublayer.forward = partial(checkpoint, sublayer.forward, use_reentrant=False)

@@ -1,0 +1,72 @@
+"""What is wrong with a request to train, said before there is a run: impossible pairs of model, training and text."""
+
+from __future__ import annotations
+
+from sublayer.nn.config import ConfigError
+from sublayer.nn.embedding import Span
+from sublayer.nn.model import EncoderDecoder, Model
+from sublayer.nn.model.single import SingleStack
+from sublayer.runs import Run
+from sublayer.training.config import TrainConfig
+
+
+def check_kind(model: Model.Config) -> None:
+    if isinstance(model, EncoderDecoder.Config):
+        raise ConfigError(
+            f"{model.tag}: plain text has no pairs of source and target to learn from; train a decoder or an encoder"
+        )
+
+
+def check_head(model: Model.Config) -> None:
+    assert isinstance(model, SingleStack.Config)
+    if model.head.pools or isinstance(model.head, Span.Config):
+        raise ConfigError(
+            f"head={model.head.tag}: plain text has no answers to learn from; use a head that predicts tokens, such as "
+            "head=tied or head=masked_lm"
+        )
+
+
+def check_length(model: Model.Config, config: TrainConfig) -> None:
+    for stack in model.stacks.values():
+        limit = getattr(stack.position, "limit", None)
+        if limit is not None and config.length > limit:
+            raise ConfigError(
+                f"train.length={config.length}: the model has {limit} learned positions; use a length up to {limit}, "
+                f"or position.limit={config.length}"
+            )
+
+
+def check_carry(model: Model.Config, config: TrainConfig) -> None:
+    """What is carried from batch to batch must neither grow with each of them nor run out of places."""
+    if not (model.carries if config.carry is None else config.carry):
+        return
+    for stack in model.stacks.values():
+        if hasattr(stack.position, "limit"):
+            raise ConfigError(
+                f"train.carry: places are counted on from batch to batch, and {stack.position.tag} positions end; use "
+                "train.carry=false, or a position without end, such as rotary"
+            )
+        if any(getattr(part, "reach", 0) is None for part in stack.parts):
+            raise ConfigError(
+                "train.carry: the model remembers all that it has read, more with every batch; use train.carry=false, "
+                "or let it forget, by s.memory=segment or s.pattern=window"
+            )
+
+
+def check_start(model: Model.Config, start: Run) -> None:
+    """Fine-tuning takes all weights, so the models must be alike."""
+    differ = start.model_config.diff(model)
+    if differ:
+        path, (there, here) = next(iter(differ.items()))
+        raise ConfigError(
+            f"train.start={start.path}: its model has {path}={there}, this one {here}; leave the model's keys as the "
+            "run has them"
+        )
+    if not start.checkpoints:
+        raise ConfigError(f"train.start={start.path}: the run has no checkpoint yet; resume it first")
+    try:
+        start.checkpoint()
+    except ValueError:
+        raise ConfigError(
+            f"train.start={start.path}: its last checkpoint is damaged; sublayer resume {start.path} says what is whole"
+        ) from None

@@ -1,0 +1,214 @@
+"""The step in C against its slow twin, the model, over random spellings; and where it must leave the model alone."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+
+import sublayer
+from sublayer.generation import generate
+from sublayer.generation.native import step
+from sublayer.generation.native.form import ACTIVATIONS
+from sublayer.generation.reader import NativeReader, StateReader, read_prompts
+from sublayer.generation.task import Task
+from sublayer.nn.model import Model
+from sublayer.testing import Trial, small
+from sublayer.testing.trial import same
+from tests.generation.models import WRITERS, source_of, writer
+
+norms = st.sampled_from(["layer", "rms"])
+POSITIONS = [
+    {"kind": "none"},
+    {"kind": "sinusoidal"},
+    {"kind": "learned", "limit": 96},
+    {"kind": "rotary"},
+    {"kind": "alibi"},
+    {"kind": "relative_xl", "scope": "stack", "clamp": 6},
+    {"kind": "relative_xl", "scope": "layer"},
+]
+
+
+@st.composite
+def plain(draw):
+    """Decoders that the native step is for, with sizes that are no multiples of anything."""
+    position = draw(st.sampled_from(POSITIONS))
+    xl = position["kind"] == "relative_xl"
+    heads, groups, size = draw(st.sampled_from([(2, 2, 15), (3, 3, 10), (2, 1, 15)]))
+    heads, groups, size = (heads, groups, size) if position["kind"] != "rotary" else (3, 1, 14)
+    attention = {
+        "kind": "multihead",
+        "heads": heads,
+        "kv_heads": groups,
+        "head_dim": size,
+        "bias": draw(st.booleans()),
+        "pattern": draw(st.sampled_from(["causal", {"kind": "window", "size": 4}])),
+        "memory": {"kind": "segment", "length": 5} if xl else draw(st.sampled_from(["cache", {"kind": "segment"}])),
+    }
+    feedforward = {
+        "kind": draw(st.sampled_from(["dense", "glu"])),
+        "inner": draw(st.sampled_from([7, 24, 41])),
+        "activation": draw(st.sampled_from(sorted(ACTIVATIONS))),
+        "bias": draw(st.booleans()),
+    }
+    residual = {"kind": draw(st.sampled_from(["pre_norm", "post_norm"])), "norm": draw(norms)}
+    stack = {
+        "kind": "plain",
+        "layout": draw(st.sampled_from(["(sf)x2", "ssff", "f", "s"])),
+        "alphabet": {"s": attention, "f": feedforward},
+        "residual": residual,
+        "position": position,
+        "final_norm": draw(st.sampled_from(["none", "layer", "rms"])),
+    }
+    head = draw(st.sampled_from(["tied", {"kind": "linear", "bias": True}, {"kind": "mixture", "components": 2}]))
+    return {"kind": "decoder", "vocab": 31, "dim": 30, "stack": stack, "head": head}
+
+
+def readers(model, prompts):
+    return [read_prompts(Task.of(model, prompts, 18), native) for native in (True, False)]
+
+
+@given(plain(), st.integers(0, 99), st.sampled_from([1, 3, 9, 18]), st.sampled_from([1, 2]), st.booleans())
+def test_it_equals_the_model(spelled, seed, rows, threads, even):
+    """Within 1e-5 of the scores' size: for few rows and many, on one thread and two, with rows that come and go."""
+    model, dice = Trial(Model.Config.parse(spelled), seed).model(torch.float32), random.Random(seed)
+    prompts = [[dice.randrange(31) for _ in range(5 if even else dice.choice([1, 3, 6]))] for _ in range(rows)]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(step, "WORTH", 1)
+            patch.setattr(step, "_processors", lambda: threads)
+            fast, slow = readers(model, prompts)
+            assert isinstance(fast, NativeReader)
+            assert isinstance(slow, StateReader)
+            for n in range(18):
+                same(fast.scores_BV, slow.scores_BV, 1e-5, f"step {n}")
+                if n in (4, 9):  # rows in another number and order
+                    rows_B = torch.tensor([dice.randrange(len(fast.scores_BV)) for _ in range(dice.choice([1, 4, 11]))])
+                    fast.select(rows_B)
+                    slow.select(rows_B)
+                ids_B = (slow.scores_BV.argmax(1) + n) % 31
+                fast.read(ids_B)
+                slow.read(ids_B)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_it_serves_the_papers_that_are_plain():
+    """Which are not: what adds by gates, or reads a source."""
+    served = {paper for paper in WRITERS if isinstance(_reader(writer(paper)), NativeReader)}
+    assert set(WRITERS) - served == {"gtrxl", "transformer", "roformer", "shaw"} & set(WRITERS)
+
+
+def _reader(model):
+    with torch.inference_mode():
+        return read_prompts(Task.of(model, [[1, 2]], 4, **source_of(model, 1)), native=True)
+
+
+class _Doubled(nn.Dropout):
+    def forward(self, x):
+        return 2 * x
+
+
+def _patched(model):
+    part = model.stack.sublayers[1].part
+    original = part.forward
+    part.forward = lambda x, scene, state=None: (2 * original(x, scene, state)[0], None)
+
+
+UNLIKE = {
+    "a hook on a part": lambda m: m.stack.sublayers[1].part.register_forward_hook(lambda m, x, y: (2 * y[0], y[1])),
+    "a hook on dropout": lambda m: m.stack.sublayers[0].drop.register_forward_hook(lambda m, x, y: 2 * y),
+    "another dropout": lambda m: setattr(m.stack.sublayers[0], "drop", _Doubled()),
+    "another activation": lambda m: setattr(m.stack.sublayers[1].part, "activation", "softplus"),
+    "a norm without a gain": lambda m: setattr(m.stack, "final_norm", nn.LayerNorm(32, elementwise_affine=False)),
+    "a function put in place of forward": _patched,
+    "float64": lambda m: m.double(),
+    "bfloat16": lambda m: m.bfloat16(),
+}
+
+
+@pytest.mark.parametrize("change", UNLIKE.values(), ids=UNLIKE)
+def test_it_leaves_alone_what_it_has_no_twin_for(change):
+    model = writer("gpt2")
+    assert isinstance(_reader(model), NativeReader)
+    change(model)
+    assert isinstance(_reader(model), StateReader)
+    (written,) = generate(model, [[1, 2, 3]], tokens=10)
+    with torch.no_grad():  # the model as it was changed, step by step
+        h_BLD, state = model(torch.tensor([[1, 2, 3]]))
+        for token in written:
+            assert token == int(model.head(h_BLD[:, -1]).argmax())
+            h_BLD, state = model(torch.tensor([[token]]), state)
+
+
+def test_hooks_on_all_modules_are_called():
+    model, seen = writer("gpt2"), []
+    handle = register_module_forward_hook(lambda module, *_: seen.append(type(module).__name__))
+    try:
+        generate(model, [[1, 2]], tokens=3)
+    finally:
+        handle.remove()
+    assert seen.count("Decoder") == 3
+    assert seen.count("MultiHead") == 3 * 2
+
+
+def test_autocast_is_left_to_the_model():
+    model = writer("gpt2")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert isinstance(_reader(model), StateReader)
+        assert generate(model, [[1, 2]], tokens=8) == generate(model, [[1, 2]], tokens=8, native=False)
+
+
+def test_torch_defaults_do_not_matter():
+    model, prompts = writer("llama"), [[1, 2], [3]]
+    plain = generate(model, prompts, tokens=70)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert isinstance(_reader(model), NativeReader)
+        assert generate(model, prompts, tokens=70) == plain
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_relative_positions_without_end_are_left_to_the_model():
+    model = small(sublayer.config("transformer-xl-24")).but({"s.memory": "cache"}).build().eval()
+    assert isinstance(_reader(model), StateReader)
+    assert generate(model, [[1, 2]], tokens=9) == generate(model, [[1, 2]], tokens=9, native=False)
+
+
+def test_threads_follow_torch_the_processors_and_the_work(monkeypatch):
+    model = writer("gpt2")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    monkeypatch.setattr(step, "_processors", lambda: 2)
+    assert _reader(model).step._threads(1) == 1
+    assert _reader(model).step._threads(10**6) == 2
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert _reader(model).step._threads(10**6) == 1
+
+
+FORK = """
+import os, sys, torch, sublayer
+from sublayer.generation import generate
+from sublayer.generation.native import step
+step.WORTH, step._processors = 1, lambda: 2
+torch.set_num_threads(2)
+model = sublayer.testing.small(sublayer.config("llama")).build()
+here = generate(model, [[1, 2]], tokens=8)
+child = os.fork()
+if child == 0:
+    torch.set_num_threads(1)  # torch itself needs that in a fork
+    os._exit(generate(model, [[1, 2]], tokens=8) != here)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_fork_with_one_thread_does_not_wait_for_those_left_behind():
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=120)
