@@ -7,6 +7,7 @@ import pytest
 
 import sublayer
 from sublayer.runs import Run
+from sublayer.training import average
 from tests.training import tiny
 
 OFTEN = {"train__steps": 4, "train__save_every": 1, "train__log_every": 1}
@@ -67,6 +68,27 @@ def test_going_back_can_be_interrupted(book, tmp_path, monkeypatch):
             sublayer.resume(run.path, step=1, quiet=True)
     sublayer.resume(run.path, quiet=True)
     assert tiny.files(run.path) == expected
+
+
+@pytest.mark.parametrize(("place", "nth"), [("keep", 1), ("keep", 2), ("keep", 3), ("write", 1)])
+def test_interrupted_while_tidying_up(book, tmp_path, monkeypatch, place, nth):
+    changes = {"train__steps": 2, "train__save_every": 1, "train__eval_every": 1, "train__average": 1, "train__keep": 1}
+    expected = tiny.files(tiny.train(book, tmp_path / "whole", **changes).path)
+    done = getattr(average, place)
+    calls = iter(range(1, 99))
+
+    def stop(*args):
+        if next(calls) == nth:
+            raise KeyboardInterrupt
+        done(*args)
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(average, place, stop)
+        with pytest.raises(KeyboardInterrupt):
+            tiny.train(book, out, **changes)
+    sublayer.resume(out, quiet=True)
+    assert tiny.files(out) == expected
 
 
 @pytest.mark.parametrize(

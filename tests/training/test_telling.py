@@ -30,7 +30,7 @@ def test_a_bar_to_people(book, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     run = speak(book, tmp_path / "run")
     said = " ".join(capsys.readouterr().out.split())
-    assert f"{run.path}: 0.02 M parameters on 2,076 tokens of " in said
+    assert f"{run.path}: 0.02 M parameters on 1,990 tokens of " in said
     (loss,) = tiny.losses(run, "valid_loss")
     assert f"step 2 valid: loss {loss:.4g}, perplexity" in said
 

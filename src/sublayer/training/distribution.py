@@ -77,8 +77,9 @@ class World:
     def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Divided tensors put together, as plain ones on the CPU, for the first process; the others take part."""
         whole = {}
-        for name, tensor in tensors.items():
-            plain = self.plain(tensor.detach())
+        # By name: what was read from a file may stand in another order in each process, and all must gather the same.
+        for name in sorted(tensors):
+            plain = self.plain(tensors[name].detach())
             if self.main:
                 whole[name] = plain.cpu().contiguous()
         return whole

@@ -257,12 +257,8 @@ static void run(const Step *step) {
 
 /* Reads the vectors in `stream`, writes scores or hidden vectors to `out`, and moves every cache on by one place. */
 void sublayer_step(Step *step) {
-    if (step->threads == 1) {
-        run(step); /* without a team: OpenMP's threads do not survive a fork */
-    } else {
 #pragma omp parallel num_threads(step->threads)
-        run(step);
-    }
+    run(step);
     for (int64_t l = 0; l < step->sublayers; l++) step->sublayer[l].held++;
     step->place++;
 }
