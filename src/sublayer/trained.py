@@ -54,11 +54,12 @@ class Trained:
         temperature of 0 takes the likeliest token.
         """
         prompts = self.encode([prompt] if isinstance(prompt, str) else prompt)
+        ends = self._ends(stop)
         if beam is not None:
-            found = [best[0].ids for best in beam_search(self.model, prompts, tokens=tokens, search=beam)]
+            best = beam_search(self.model, prompts, tokens=tokens, search=beam, stop=ends)
+            found = [texts[0].ids for texts in best]
         else:
             way = Sampling(temperature=temperature, **sampling)
-            ends = self._ends(stop)
             found = generate(self.model, prompts, tokens=tokens, sampling=way, seed=seed, stop=ends)
         texts = [self.tokenizer.decode(ids) for ids in found]
         return texts[0] if isinstance(prompt, str) else texts

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sublayer.runs import Checkpoint
 from sublayer.runs.checkpoint import DamagedError, sweep
+from tests.training.killing import live
 
 NOTES = {"progress": {"step": 7, "loss": 0.1 + 0.2, "best": None}, "cursor": {"kind": "lanes"}, "title": "naïve"}
 TENSORS = {
@@ -130,3 +131,32 @@ def test_what_killed_writers_left_is_swept(made, tmp_path):
     sweep(tmp_path)
     assert sorted(path.name for path in tmp_path.rglob("*") if path.name.endswith(".part")) == []
     made.verify()
+
+
+AVERAGE = {"w": torch.ones(2)}
+WORKS = {
+    "write": lambda folder: Checkpoint.write(folder, 8, NOTES, **TENSORS),
+    "write again": lambda folder: Checkpoint.write(folder, 7, {}, model=TENSORS["model"]),
+    "add": lambda folder: Checkpoint(folder / "00000007").add("average", AVERAGE),
+    "add another": lambda folder: Checkpoint(folder / "00000007").add("optimizer", AVERAGE),
+    "remove": lambda folder: Checkpoint(folder / "00000007").remove(),
+}
+
+
+@pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
+def test_killed_at_any_event_it_leaves_whole_checkpoints(tmp_path, work):
+    def folder(name):
+        Checkpoint.write(tmp_path / name, 7, NOTES, **TENSORS)
+        return tmp_path / name
+
+    whole = folder("whole")
+    life = live(lambda: work(whole), whole)
+    assert life
+    for event in range(1, life.events + 1):
+        here = folder(str(event))
+        assert live(lambda here=here: work(here), here, event=event) is None
+        sweep(here)
+        assert all(path.name.isdigit() for path in here.iterdir())
+        for path in here.iterdir():
+            Checkpoint(path).verify()
+            same(Checkpoint(path).tensors("model"), TENSORS["model"])

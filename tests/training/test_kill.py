@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sublayer
+from sublayer.runs import Run
 from tests.training import tiny
 from tests.training.killing import live
 
@@ -75,6 +76,7 @@ def same(here: Path, there: Path) -> None:
     found, expected = tiny.files(here), tiny.files(there)
     assert list(found) == list(expected)
     assert [name for name in expected if found[name] != expected[name]] == []
+    assert list(Run.open(here).clock)
     if sublayer.load(here).model.config.remembers:
         here_says, there_says = (sublayer.load(out).generate("line", tokens=12, seed=1) for out in (here, there))
         assert here_says == there_says

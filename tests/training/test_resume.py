@@ -4,10 +4,14 @@ import errno
 import shutil
 
 import pytest
+import torch
 
 import sublayer
 from sublayer.runs import Run
-from sublayer.training import average
+from sublayer.training import TrainConfig, average
+from sublayer.training.distribution import World
+from sublayer.training.job import read_data
+from sublayer.training.trainee import Trainee, read_state
 from tests.training import tiny
 
 OFTEN = {"train__steps": 4, "train__save_every": 1, "train__log_every": 1}
@@ -37,6 +41,22 @@ def test_a_larger_budget_goes_on(run):
     after = tiny.files(run.path)
     assert after["metrics.jsonl"].startswith(before["metrics.jsonl"])
     assert after["checkpoints/00000004/model.safetensors"] == before["checkpoints/00000004/model.safetensors"]
+
+
+def test_a_state_goes_on_with_the_strides_it_would_be_read_with(run):
+    """Last bits may depend on them."""
+    config, world = TrainConfig.parse(run.asked["train"]), World("cpu")
+    trainee = Trainee.make(run, config, read_data(run, world), world, run.checkpoint())
+    assert trainee.state is not None
+    trainee.state = trainee.state.map(lambda x: x.transpose(0, -1).contiguous().transpose(0, -1))
+    trainee.save(run, world)
+    restored = read_state(run.checkpoints[-1], world)
+    assert restored is not None
+    for here, there in zip(trainee.state.parts, restored.parts, strict=True):
+        assert (here is None) == (there is None)
+        if here is not None:
+            assert here.x.value.stride() == there.x.value.stride()
+            assert torch.equal(here.x.value, there.x.value)
 
 
 def test_a_spent_budget_says_so_and_changes_nothing(run, caplog):
