@@ -1,11 +1,19 @@
 """Settings of the whole suite, made before any test imports torch or sublayer.
 
 - Under xdist each worker keeps to one thread: workers that share cores with each other's threads are slower.
+- Native code is compiled once for the suite, whatever cache a test has.
 - `HYPOTHESIS_PROFILE=dev` tries many more random examples than the default, `ci`, which is small and repeatable.
 - The shapes in the signatures of `sublayer.nn` are checked at every call; `SUBLAYER_NO_SHAPECHECK=1` switches that off.
 """
 
+import atexit
 import os
+import shutil
+import tempfile
+
+if "SUBLAYER_NATIVE" not in os.environ:
+    os.environ["SUBLAYER_NATIVE"] = tempfile.mkdtemp(prefix="sublayer-native-")
+    atexit.register(shutil.rmtree, os.environ["SUBLAYER_NATIVE"], ignore_errors=True)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import sublayer
+from sublayer.nn.attention import native
 
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -22,6 +23,7 @@ def environment(device: torch.device | str = "cpu", world: int = 1) -> dict[str,
         "system": platform.system(),
         "processor": processor(),
         "device": device_name(torch.device(device)),
+        "attention": (native.digest() if torch.device(device).type == "cpu" else None) or "of PyTorch",
         "threads": torch.get_num_threads(),
         "processes": world,
     }

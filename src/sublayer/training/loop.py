@@ -118,7 +118,7 @@ class Recent:
 
     def means(self, world: World) -> dict[str, float]:
         """Of each loss by name, and of the gradient's norm; then it begins anew."""
-        names = {name: None for losses in self.losses for name in losses}
+        names = sorted({name for losses in self.losses for name in losses})  # all processes exchange in one order
         found = {name: [losses[name] for losses in self.losses if name in losses] for name in names}
         means = {name: world.mean(torch.stack(values).double().mean()) for name, values in found.items()}
         norm = float(torch.stack(self.norms).double().mean())

@@ -2,42 +2,14 @@
 
    N out and W in of a matrix, B vectors. Matrices are (N, W), rows contiguous, as torch.nn.Linear keeps them. */
 
-#include <stdint.h>
+#include "vector.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define LANES 8
 #define MANY 8 /* vectors from which lanes of vectors are faster than lanes of features */
-
-typedef float v8 __attribute__((vector_size(4 * LANES), aligned(4)));
 
 typedef struct {
     int64_t out, in;
     const float *weight, *bias; /* bias may be NULL */
 } Matrix;
-
-INLINE float total(v8 a) {
-    return ((a[0] + a[4]) + (a[1] + a[5])) + ((a[2] + a[6]) + (a[3] + a[7]));
-}
-
-INLINE float dot(const float *x, const float *y, int64_t W) {
-    v8 parts = {0};
-    int64_t k = 0;
-    for (; k + LANES <= W; k += LANES) parts += *(const v8 *)(x + k) * *(const v8 *)(y + k);
-    float rest = total(parts);
-    for (; k < W; k++) rest += x[k] * y[k];
-    return rest;
-}
-
-INLINE float sum(const float *x, int64_t W) {
-    v8 parts = {0};
-    int64_t k = 0;
-    for (; k + LANES <= W; k += LANES) parts += *(const v8 *)(x + k);
-    float rest = total(parts);
-    for (; k < W; k++) rest += x[k];
-    return rest;
-}
 
 /* Lanes of features: R rows of the matrix times T vectors, which for few vectors is as fast as the matrix arrives.
    R and T are constants at each call, so that the sums stay in registers. */

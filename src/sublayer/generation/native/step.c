@@ -11,15 +11,6 @@
 
 #include "matrix.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#define THREAD omp_get_thread_num()
-#define THREADS omp_get_num_threads()
-#else
-#define THREAD 0
-#define THREADS 1
-#endif
-
 #define TILE 12 /* out-features that one thread takes: whole tiles of either product */
 
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
@@ -54,22 +45,6 @@ typedef struct {
     float *stream, *wide, *joined, *room, *out;
     int64_t private, columns; /* floats of `room` for each thread, and how many of them `multiply` needs */
 } Step;
-
-/* e^x = 2^n e^r, r in ±ln2/2, e^r by its series: without a branch, so that loops of it become vector code. */
-INLINE float exponential(float x) {
-    x = MIN(MAX(x, -87.0f), 88.0f);
-    float n = floorf(x * 1.44269504f + 0.5f);
-    float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    union { int32_t i; float f; } scale = {((int32_t)n + 127) << 23};
-    return p * scale.f;
-}
 
 /* This thread's share of N. */
 INLINE void share(int64_t N, int64_t *from, int64_t *to) {

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from sublayer.generation.native import form
-from sublayer.generation.native.library import load
 from sublayer.generation.native.plain import FLOATS, Description, NotPlain, expect_floats
+from sublayer.native import load
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.model import Model
 from sublayer.nn.position import Rotary
 from sublayer.nn.scene import Scene
 from sublayer.nn.state import State
 
+SOURCE = Path(__file__).with_name("step.c")
 WORTH = 2**16
 """Multiplications a sublayer that make one more thread worth its waiting for the others."""
 LANES = 8
-"""As in matrix.h: vectors that are laid out anew fill whole lanes."""
+"""As in vector.h: vectors that are laid out anew fill whole lanes."""
 
 
 class NativeStep:
@@ -32,7 +34,7 @@ class NativeStep:
         if torch.is_autocast_enabled("cpu"):
             raise NotPlain("autocast")
         self._held = Description(model)
-        library = load()
+        library = load(SOURCE, "generation")
         if library is None:
             raise NotPlain("a machine without a compiler")
         self._run = library.sublayer_step

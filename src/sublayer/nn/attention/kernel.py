@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from sublayer.nn.attention import native
 from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
@@ -34,6 +35,8 @@ def attend(
     if position.acts_on_weights:
         return _attend_openly(q_BHLK, k_BGMK, v_BGMK, sight, position, scene, bias_BHLM, dropout)
     mask, causal = _added(bias_BHLM, sight, scene, position)
+    if mask is None and native.serves(q_BHLK, k_BGMK, v_BGMK, dropout):
+        return native.attend(q_BHLK, k_BGMK, v_BGMK, causal)
     grouped = k_BGMK.shape[1] != q_BHLK.shape[1]
     return F.scaled_dot_product_attention(
         q_BHLK, k_BGMK, v_BGMK, mask, dropout, causal, scale=scale, enable_gqa=grouped

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sublayer.nn.feedforward.activation import Activation
+from sublayer.nn.scratch import scratch
 
 aten = torch.ops.aten
 
@@ -110,17 +110,9 @@ def _turns(h_NF: Tensor) -> Iterator[slice]:
     return (slice(start, start + rows) for start in range(0, max(1, len(h_NF)), rows))
 
 
-_kept = threading.local()
-
-
 def _buffer(like: Tensor) -> Float[Tensor, "N F"]:
-    """Room for one turn; on a CPU, this thread's."""
-    if like.device.type != "cpu":
-        return torch.empty_like(like)
-    kept = getattr(_kept, "buffer", None)
-    if kept is None or kept.dtype != like.dtype or len(kept) < like.numel():
-        kept = _kept.buffer = like.new_empty(like.numel())
-    return kept[: like.numel()].view_as(like)
+    """Room for one turn."""
+    return scratch(like.numel(), like.dtype).view_as(like) if like.device.type == "cpu" else torch.empty_like(like)
 
 
 def _linear(x_ND: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""The native step as a library: compiled by the machine's own C compiler at first use, then kept.
+"""A C file as a library: compiled by the machine's own compiler at first use, then kept.
 
 It is made for the processor at hand, so that is part of its name, and so is a checksum of itself. A file is written
 whole or not at all, and processes that start at once do no harm. Code is loaded only from a folder that nobody else can
-write to.
+write to: `$SUBLAYER_NATIVE`, else one in Sublayer's cache. `SUBLAYER_NATIVE=0` switches it all off.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-log = logging.getLogger("sublayer.generation")
+log = logging.getLogger("sublayer.native")
 
+VARIABLE = "SUBLAYER_NATIVE"
 HERE = Path(__file__).parent
-SOURCES = ("step.c", "matrix.h")
 BASE = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 FLAGS = (("-march=native", "-fopenmp"), ("-march=native",), ())
 """Tried in this order, until one gives a library that loads."""
@@ -32,34 +32,46 @@ PATIENCE = 60
 """Seconds a compiler may take."""
 
 
+class Library(ctypes.CDLL):
+    """What was loaded; its digest says which bits it computes."""
+
+    def __init__(self, file: Path, digest: str) -> None:
+        super().__init__(str(file))
+        self.digest = digest
+
+
 @cache
-def load() -> ctypes.CDLL | None:
-    """The library; None, said once in the log, where it cannot be had."""
+def load(source: Path, user: str) -> Library | None:
+    """The library; None where it cannot be had, which the log says once, or is not wanted."""
+    if os.environ.get(VARIABLE) == "0":
+        return None
     reason = ""
     for flags in FLAGS:
         try:
-            return _load(flags)
+            return _load(source, flags)
         except (OSError, subprocess.SubprocessError) as error:
             reason = reason or _said(error)
-    log.warning("generation goes on without its native step, more slowly: %s", reason)
+    log.warning("%s goes on without native code, more slowly: %s", user, reason)
     return None
 
 
-def _load(flags: tuple[str, ...]) -> ctypes.CDLL:
+def _load(source: Path, flags: tuple[str, ...]) -> Library:
     """The kept library, or one made now."""
-    folder, name = _folder(), f"step-{_name(flags)}"
+    folder, name = _folder(), f"{source.stem}-{_name(source, flags)}"
     for kept in folder.glob(f"{name}-*.so") if _private(folder) else ():
-        if kept.stem == f"{name}-{_digest(kept.read_bytes())}":  # loading a damaged one would be the end of us
-            return ctypes.CDLL(str(kept))
+        digest = _digest(kept.read_bytes())
+        if kept.stem == f"{name}-{digest}":  # loading a damaged one would be the end of us
+            return Library(kept, digest)
     with tempfile.TemporaryDirectory() as draft:
-        made = _compile(flags, Path(draft) / f"{name}.so")
-        library = ctypes.CDLL(str(made))  # it stays loaded, though its file goes
-        _keep(made.read_bytes(), folder / name)
+        made = _compile(source, flags, Path(draft) / f"{name}.so")
+        content = made.read_bytes()
+        library = Library(made, _digest(content))  # it stays loaded, though its file goes
+        _keep(content, folder / f"{name}-{library.digest}.so")
     return library
 
 
-def _compile(flags: tuple[str, ...], file: Path) -> Path:
-    command = [*_compiler(), *BASE, *flags, str(HERE / SOURCES[0]), "-o", str(file), "-lm"]
+def _compile(source: Path, flags: tuple[str, ...], file: Path) -> Path:
+    command = [*_compiler(), *BASE, *flags, f"-I{HERE}", str(source), "-o", str(file), "-lm"]
     subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
     return file
 
@@ -69,23 +81,24 @@ def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CC", "")) or [next(found, COMPILERS[0])]
 
 
-def _keep(made: bytes, name: Path) -> None:
+def _keep(made: bytes, file: Path) -> None:
     """For the next process; one that cannot keep it has it all the same."""
     from sublayer.data import atomic
 
     try:
-        name.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if _private(name.parent):
-            with atomic.writing(name.with_name(f"{name.name}-{_digest(made)}.so")) as file:
-                file.write(made)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _private(file.parent):
+            with atomic.writing(file) as kept:
+                kept.write(made)
     except (OSError, ValueError) as error:
-        log.debug("the native step is not kept: %s", error)
+        log.debug("native code is not kept: %s", error)
 
 
 def _folder() -> Path:
     from sublayer.data import cache
 
-    return cache.folder() / "native"
+    given = os.environ.get(VARIABLE)
+    return Path(given) if given else cache.folder() / "native"
 
 
 def _private(folder: Path) -> bool:
@@ -99,9 +112,9 @@ def _private(folder: Path) -> bool:
     return seen.st_uid == os.getuid() and not seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _name(flags: tuple[str, ...]) -> str:
-    sources = [(HERE / name).read_bytes() for name in SOURCES]
-    made_of = sources, BASE, flags, platform.platform(), _processor()
+def _name(source: Path, flags: tuple[str, ...]) -> str:
+    headers = sorted(source.parent.glob("*.h")) + sorted(HERE.glob("*.h"))
+    made_of = [file.read_bytes() for file in (source, *headers)], BASE, flags, platform.platform(), _processor()
     return _digest(repr(made_of).encode())
 
 
