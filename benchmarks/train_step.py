@@ -77,7 +77,10 @@ def our_config(shape: Shape, activation: Activation) -> Any:
 
 
 def ours(shape: Shape, activation: Activation) -> tuple[nn.Module, Loss]:
+    from sublayer.nn.attention import native
+
     model = our_config(shape, activation).build()
+    native.digest()  # native code is compiled, or read, before anything is measured
 
     def loss(inputs_BL: Tensor, targets_BL: Tensor) -> Tensor:
         h_BLD, _ = model(inputs_BL)
