@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from sublayer.cli.start import import_torch
+
 if TYPE_CHECKING:
     from sublayer.trained import Trained
 
@@ -76,6 +78,7 @@ def evaluate(
             f"--positions --stride {stride}: windows are scored at their ends only; leave out one of the two"
         )
 
+    import_torch()
     import sublayer
     from sublayer.cli import scoreboard
     from sublayer.cli.words import load_plugins

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sublayer.cli.start import import_torch
+
 
 def generate(
     run: str,
@@ -66,6 +68,7 @@ def generate(
     json
         Print JSON for other programs, when all is written.
     """
+    import_torch()
     import sys
 
     import sublayer

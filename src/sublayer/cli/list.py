@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from sublayer.cli.start import import_torch
+
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
@@ -37,6 +39,7 @@ def list_papers(
     json
         Print JSON for other programs.
     """
+    import_torch()
     import sublayer
     from sublayer.cli.words import load_plugins
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from sublayer.cli.start import import_torch
+
 if TYPE_CHECKING:
     from sublayer.runs import Run
 
@@ -22,6 +24,7 @@ def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative=""
     json
         Print JSON for other programs.
     """
+    import_torch()
     from sublayer.api import load_installed_plugins
     from sublayer.runs import find
 

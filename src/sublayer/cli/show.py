@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from sublayer.cli.start import import_torch
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -44,6 +46,7 @@ def show(
     json
         Print JSON for other programs.
     """
+    import_torch()
     from sublayer import config
     from sublayer.cli.words import load_plugins, read_overrides
     from sublayer.papers import registry

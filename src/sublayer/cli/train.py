@@ -9,6 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sublayer.cli.start import import_torch
+
 
 def train(
     name: str,
@@ -44,6 +46,7 @@ def train(
     quiet
         Print nothing. Without it: a bar on a terminal, lines of JSON elsewhere.
     """
+    import_torch()
     import sublayer
     from sublayer.cli.words import load_plugins, read_overrides
 
@@ -81,6 +84,7 @@ def resume(
     quiet
         Print nothing.
     """
+    import_torch()
     import sublayer
     from sublayer.cli.words import load_plugins, read_overrides
 

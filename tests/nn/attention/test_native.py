@@ -109,6 +109,7 @@ def test_it_serves_what_is_worth_it():
     assert not native.serves(q[:, :, :32], k[:, :, :32], v[:, :, :32], dropout=0)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_it_steps_aside_where_somebody_looks_on():
     q, k, v = enough()
     with FlopCounterMode(display=False):

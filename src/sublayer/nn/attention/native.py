@@ -40,12 +40,11 @@ class Attention(Structure):
 
 def serves(q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, dropout: float) -> bool:
     """Whether it is worth it, these are plain arrays of floats, and nobody watches what PyTorch does to them."""
+    if dropout or _watched() or not all(_plain(x) for x in (q_BHLK, k_BGMK, v_BGMK)):
+        return False
     (L, K), M = q_BHLK.shape[-2:], k_BGMK.shape[-2]
-    if dropout or L < ROWS or K % WIDE or q_BHLK.numel() * M < WORTH or torch.compiler.is_compiling():
-        return False
-    if not all(_plain(x) for x in (q_BHLK, k_BGMK, v_BGMK)) or _watched():
-        return False
-    return load(SOURCE, "attention") is not None
+    worth = L >= ROWS and K % WIDE == 0 and q_BHLK.numel() * M >= WORTH
+    return worth and load(SOURCE, "attention") is not None
 
 
 def digest() -> str | None:
@@ -59,8 +58,11 @@ def _plain(x: Tensor) -> bool:
 
 
 def _watched() -> bool:
+    """Compiled, traced, transformed, or counted."""
     tracing = torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
-    return tracing or torch._C._are_functorch_transforms_active() or _get_current_dispatch_mode() is not None
+    compiling = torch.compiler.is_compiling()
+    transformed = torch._C._are_functorch_transforms_active()
+    return tracing or compiling or transformed or _get_current_dispatch_mode() is not None
 
 
 def attend(
