@@ -15,7 +15,11 @@ def process(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [(["--help"], 0), (["--version"], 0), (["show", "--help"], 0), (["sing"], 2), (["show", "gpt2", "--colour"], 2)],
+    [
+        *(([verb, "--help"], 0) for verb in ("list", "show", "train", "resume", "eval", "generate", "runs")),
+        *((words, 0) for words in (["--help"], ["--version"])),
+        *((words, 2) for words in (["sing"], ["show", "gpt2", "--colour"], ["generate", "run", "--tokens", "many"])),
+    ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_answers_that_need_no_torch_import_none(words, code):

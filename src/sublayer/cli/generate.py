@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,16 +15,16 @@ def generate(
     *,
     prompt: Annotated[list[str] | None, Parameter(negative="")] = None,
     tokens: int = 200,
-    temperature: float = 0.8,
+    temperature: float | None = None,
     top_k: int | None = None,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    repetition: float = 1.0,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition: float | None = None,
     stop: Annotated[list[str] | None, Parameter(negative="")] = None,
     seed: int = 0,
     beam: int | None = None,
-    length_penalty: float = 0.6,
-    no_repeat: int = 0,
+    length_penalty: float | None = None,
+    no_repeat: int | None = None,
     step: int | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -42,7 +42,7 @@ def generate(
     tokens
         How many to write at most.
     temperature
-        1 draws from the model's own probabilities, less prefers the likely; 0 takes the likeliest.
+        1 draws from the model's own probabilities, less prefers the likely; 0 takes the likeliest; 0.8 if not given.
     top_k
         Draw only from the k likeliest.
     top_p
@@ -58,9 +58,9 @@ def generate(
     beam
         Search with so many beams instead of drawing.
     length_penalty
-        Of beams: the larger, the longer the texts; 0 ranks by probability alone.
+        Of beams: the larger, the longer the texts; 0 ranks by probability alone; 0.6 if not given.
     no_repeat
-        Of beams: no run of so many tokens comes twice; 0 allows it.
+        Of beams: no run of so many tokens comes twice.
     step
         The checkpoint to use; the last if not given.
     plugin
@@ -76,23 +76,29 @@ def generate(
     from sublayer.generation import Beam
 
     load_plugins(plugin or [])
-    if no_repeat and beam is None:
-        raise ValueError(f"no_repeat={no_repeat}: only a search with beams minds it; add --beam 4, or use --repetition")
+    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition": repetition}
+    searching = {"alpha": length_penalty, "ngram": no_repeat}
+    drawing, searching = (_given(options) for options in (drawing, searching))
+    if beam is None and searching:
+        raise ValueError("--length-penalty, --no-repeat: only a search with beams minds them; add --beam 4")
+    if beam is not None and drawing:
+        raise ValueError(f"{', '.join(drawing)}: a search with beams draws nothing; leave that out, or --beam {beam}")
     trained = sublayer.load(run, step=step)
-    prompts = prompt or [""]
-    how = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition": repetition}
-    how |= {"tokens": tokens, "seed": seed, "stop": stop or []}
+    prompts, common = prompt or [""], {"tokens": tokens, "stop": stop or []}
     if beam is None and len(prompts) == 1 and not json:
-        pieces = trained.stream(prompts[0], **how)
+        pieces = trained.stream(prompts[0], seed=seed, **common, **drawing)
         sys.stdout.write(prompts[0])
         for piece in pieces:
             sys.stdout.write(piece)
             sys.stdout.flush()
         print()
         return
-    search = None if beam is None else Beam(width=beam, alpha=length_penalty, ngram=no_repeat)
-    texts = trained.generate(prompts, beam=search, **how)
-    _print_all(prompts, texts, json)
+    search = None if beam is None else Beam(width=beam, **searching)
+    _print_all(prompts, trained.generate(prompts, seed=seed, beam=search, **common, **drawing), json)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _print_all(prompts: list[str], texts: list[str], as_json: bool) -> None:

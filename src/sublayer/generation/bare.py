@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as modules
 
-from sublayer.nn.hooked import hooked as listened
+from sublayer.nn.hooked import hooked
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
@@ -30,11 +29,6 @@ def bare(model: AnyModule, steps: bool = False) -> AnyModule:
     """
     copied = sum(layer.weight.nbytes for layer in model.modules() if isinstance(layer, nn.Linear) and _turns(layer))
     return _bare(model, {}, steps and copied <= LARGE)
-
-
-def hooked(module: nn.Module) -> bool:
-    """Whether a call of the module is more than the `forward` of its class."""
-    return listened(module) or "forward" in vars(module) or bool(modules._has_any_global_hook())
 
 
 def _bare(value: Any, done: dict[int, Any], steps: bool) -> Any:

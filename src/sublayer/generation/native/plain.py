@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sublayer.generation.bare import hooked
 from sublayer.generation.native.form import ACTIVATIONS, NORMS, Matrix, Norm, Sublayer, address
 from sublayer.nn.attention import Causal, MultiHead, Window
 from sublayer.nn.embedding import Embedding, Head, LinearHead, TiedHead
 from sublayer.nn.feedforward import Dense, Glu, activation
+from sublayer.nn.hooked import hooked
 from sublayer.nn.model import Decoder
 from sublayer.nn.position import Alibi, NoPosition, Position, RelativeXL, Rotary
 from sublayer.nn.position.alibi import slopes
