@@ -62,20 +62,18 @@ def write_x_transformers(model: Any) -> Write:
     return lambda prompts_BL, tokens: wrapped.generate(prompts_BL, tokens, temperature=0.0, cache_kv=True)
 
 
-def build(limit: int, activation: Activation) -> tuple[dict[str, nn.Module], dict[str, Write]]:
+def build(
+    limit: int, activation: Activation, peers: tuple[str, ...] = PEERS
+) -> tuple[dict[str, nn.Module], dict[str, Write]]:
     """Models with so many positions, and how each writes."""
-    shape = Shape(DIM, LAYERS, limit)
     builders = {"ours": ours, "hugging-face": hugging_face, "x-transformers": x_transformers}
+    write_peer = {"hugging-face": write_hugging_face, "x-transformers": write_x_transformers}
     models = {}
-    for name, builder in builders.items():
+    for name in ("ours", *peers):
         torch.manual_seed(0)
-        models[name] = builder(shape, activation)[0].eval()
-    return models, {
-        "ours": write_ours(models["ours"]),
-        "ours-eager": write_ours(models["ours"], native=False),
-        "hugging-face": write_hugging_face(models["hugging-face"]),
-        "x-transformers": write_x_transformers(models["x-transformers"]),
-    }
+        models[name] = builders[name](Shape(DIM, LAYERS, limit), activation)[0].eval()
+    own = {"ours": write_ours(models["ours"]), "ours-eager": write_ours(models["ours"], native=False)}
+    return models, own | {name: write_peer[name](models[name]) for name in peers}
 
 
 def prompts(rows: int, length: int) -> Tensor:
