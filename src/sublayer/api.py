@@ -75,9 +75,9 @@ def train(
     text = DataConfig.guess(_absolute(data))
     return train_run(
         config(name) if isinstance(name, str) else name,
-        text.but(of["data"]) if of["data"] else text,
+        text.override(of["data"], "data") if of["data"] else text,
         out,
-        TrainConfig().but(of["train"]),
+        TrainConfig().override(of["train"], "train"),
         changes=model,
         processes=processes,
         plugins=plugins,
@@ -116,7 +116,7 @@ def load(run: str | Path, *, step: int | None = None) -> Trained:
 def _absolute(data: str) -> str:
     """A file, folder or pattern, wherever the run is resumed from."""
     path = Path(data).expanduser()
-    return str(Path.cwd() / path) if path.exists() or has_magic(data) else data
+    return str(Path.cwd() / path) if (data and path.exists()) or has_magic(data) else data
 
 
 def _split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

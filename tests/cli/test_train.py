@@ -84,7 +84,7 @@ def test_wrong_words_need_no_torch(verb):
     [
         (["gtp2"], r"unknown paper 'gtp2'; did you mean gpt2"),
         (["gpt2", "--data", "nothing.txt"], r"nothing\.txt: there is no such file"),
-        (["gpt2", "train.stpes=3"], r"unknown key 'stpes'; did you mean steps"),
+        (["gpt2", "train.stpes=3"], r"unknown key 'train.stpes'; did you mean train.steps"),
         (["gpt2", "train.optimizer=adamx"], r"unknown optimizer kind 'adamx'; did you mean adam, adamw"),
         (["gpt2", "train.steps=null"], r"all none, so training would not end; set one of them"),
         (["gpt2", "steps=3"], r"unknown key 'steps'"),

@@ -95,7 +95,7 @@ def test_json_lines(tmp_path):
     [
         ("{", "line 3: not JSON (Expecting property name"),
         ("[1]", "line 3: a list, expected an object with a field 'text'"),
-        ('{"body": "x", "id": 1}', "line 3: there is no field 'text'; set source.field to one of body, id"),
+        ('{"body": "x", "id": 1}', "line 3: there is no field 'text'; set data.source.field to one of body, id"),
         ('{"text": 5}', "line 3: the field 'text' is a int, expected a text"),
         ('{"text": "\\ud800"}', "line 3: the field 'text' holds half a surrogate pair"),
         ("\udcff", "line 3: not JSON (0xff at column 1 is not UTF-8)"),

@@ -107,7 +107,10 @@ def test_without_openmp_it_has_one_thread(cache, monkeypatch):
     assert generate(model, [[1, 2], [3]], tokens=8) == generate(model, [[1, 2], [3]], tokens=8, native=False)
 
 
-@pytest.mark.parametrize(("compiler", "reason"), [("no-such-compiler", "no-such-compiler"), ("false", "'false'")])
+@pytest.mark.parametrize(
+    ("compiler", "reason"),
+    [("no-such-compiler", "no-such-compiler"), ("false", "'false'"), ('"gcc', "No closing quotation")],
+)
 def test_without_a_compiler_it_goes_on_and_says_so_once(cache, monkeypatch, caplog, compiler, reason):
     monkeypatch.setenv("CC", compiler)
     model = writer("gpt2")

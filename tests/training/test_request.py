@@ -24,7 +24,7 @@ def refused(book, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"train__stpes": 3}, "unknown key 'stpes'; did you mean steps"),
+        ({"train__stpes": 3}, "unknown key 'train.stpes'; did you mean train.steps"),
         ({"train__optimizer": "adamx"}, "unknown optimizer kind 'adamx'; did you mean adam, adamw"),
         ({"train__optimizer__beta9": 1}, r"optimizer\.beta9: there is no such field"),
         ({"train__schedule": "cosin"}, "unknown schedule kind 'cosin'; did you mean cosine"),
@@ -32,7 +32,13 @@ def refused(book, tmp_path):
         ({"train__steps": 0}, "steps: input should be greater than or equal to 1, got 0"),
         ({"train__steps": "many"}, "steps: .*integer.*'many'"),
         ({"train__batch": 2.5}, "batch: .*integer.* got 2.5"),
-        ({"train__lr": 0}, "lr: input should be greater than 0"),
+        ({"train__lr": 0}, r"train\.lr: input should be greater than 0"),
+        ({"train__lr": float("inf")}, r"train\.lr: input should be a finite number, got inf"),
+        ({"train__optimizer__eps": float("inf")}, r"train\.optimizer\.eps: input should be a finite number"),
+        ({"train__batch": 10**20}, r"train\.batch: input should be less than or equal to 1048576"),
+        ({"train__threads": 10**8}, r"train\.threads: input should be less than or equal to 1024, got 100000000"),
+        ({"train__device": "meta"}, r"train\.device: 'meta' cannot be used: Cannot copy out of meta tensor"),
+        ({"dim": 10**11, "s.heads": 2}, "dim=100000000000: .* parameters need .* GiB to train, and this machine has "),
         ({"train__smoothing": 1}, "smoothing: input should be less than 1"),
         ({"train__precision": "fp16"}, "precision: input should be 'fp32' or 'bf16', got 'fp16'"),
         ({"train__seed": -1}, "seed: input should be greater than or equal to 0"),
@@ -52,7 +58,7 @@ def refused(book, tmp_path):
         ({"head": "classify"}, "head=classify: plain text has no answers to learn from; .* head=tied"),
         ({"head": "span"}, "head=span: plain text has no answers"),
         ({"data__tokenizer": "wrod"}, "unknown tokenizer kind 'wrod'; did you mean word"),
-        ({"data__splits__valid": 2}, "valid: input should be less than 1"),
+        ({"data__splits__valid": 2}, r"data\.splits\.valid: input should be less than 1"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, dict) else "",
 )
@@ -129,3 +135,20 @@ def test_clusters_that_it_reaches(tmp_path, book, cutoffs):
 def test_what_is_asked_for_stays(tmp_path, book, changes):
     config = tiny.train(book, tmp_path / "run", "transformer-xl", train__steps=1, **changes).model_config
     assert config == config.but(changes)
+
+
+def test_no_text_is_no_folder(tmp_path, monkeypatch):
+    """An empty variable in a shell must not mean whatever lies here."""
+    (tmp_path / "a.txt").write_text("some text " * 100)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"data: expected a file, a folder, .* got an empty text"):
+        sublayer.train("gpt2", "", "run")
+
+
+def test_a_run_must_not_lie_in_its_text(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("some text " * 100)
+    monkeypatch.chdir(tmp_path)
+    for data, out in ((".", "runs/a"), (str(tmp_path), "b")):
+        with pytest.raises(ValueError, match=r"lies in .*, whose files are the text, so the run would read itself"):
+            sublayer.train("gpt2", data, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

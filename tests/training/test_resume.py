@@ -129,6 +129,26 @@ def test_what_cannot_change(run, changes, said):
     assert tiny.files(run.path) == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "options", "said"),
+    [
+        ({"train.device": "abacus"}, {}, r"train\.device: 'abacus' cannot be used"),
+        ({"train.steps": 500}, {"step": 7}, "no checkpoint at step 7"),
+        ({"train.steps": 500}, {"processes": 3}, "cannot be shared evenly by 3 processes"),
+        ({"train.steps": 500}, {}, "its checksum does not match|damaged"),
+    ],
+    ids=str,
+)
+def test_a_refused_change_is_not_written_down(run, changes, options, said):
+    """Else the run could not go on without it."""
+    if not options and "train.steps" in changes:
+        (weights,) = run.checkpoints[-1].path.glob("model*")
+        weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+    before = tiny.files(run.path)
+    refused(said, sublayer.resume, run.path, changes, **options)
+    assert tiny.files(run.path) == before
+
+
 # The text
 
 

@@ -19,7 +19,7 @@ def evaluate(
     run: str,
     /,
     *,
-    data: str | None = None,
+    data: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     split: str | None = None,
     length: int | None = None,
     batch: int | None = None,

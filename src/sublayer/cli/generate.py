@@ -76,13 +76,16 @@ def generate(
     from sublayer.generation import Beam
 
     load_plugins(plugin or [])
-    drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition": repetition}
-    searching = {"alpha": length_penalty, "ngram": no_repeat}
-    drawing, searching = (_given(options) for options in (drawing, searching))
+    drawing = _given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition=repetition)
+    searching = _given(length_penalty=length_penalty, no_repeat=no_repeat)
     if beam is None and searching:
-        raise ValueError("--length-penalty, --no-repeat: only a search with beams minds them; add --beam 4")
+        raise ValueError(f"{_flags(searching)}: only a search with beams minds it; add --beam 4")
     if beam is not None and drawing:
-        raise ValueError(f"{', '.join(drawing)}: a search with beams draws nothing; leave that out, or --beam {beam}")
+        raise ValueError(f"{_flags(drawing)}: a search with beams draws nothing; leave it out, or --beam {beam}")
+    if beam is not None and beam < 1:
+        raise ValueError(f"--beam {beam}: expected at least 1; leave it out to draw")
+    if no_repeat is not None and no_repeat < 0:
+        raise ValueError(f"--no-repeat {no_repeat}: expected 0 or more")
     trained = sublayer.load(run, step=step)
     prompts, common = prompt or [""], {"tokens": tokens, "stop": stop or []}
     if beam is None and len(prompts) == 1 and not json:
@@ -93,12 +96,18 @@ def generate(
             sys.stdout.flush()
         print()
         return
-    search = None if beam is None else Beam(width=beam, **searching)
+    penalty = {} if length_penalty is None else {"alpha": length_penalty}
+    search = None if beam is None else Beam(width=beam, ngram=no_repeat or 0, **penalty)
     _print_all(prompts, trained.generate(prompts, seed=seed, beam=search, **common, **drawing), json)
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
+def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _flags(options: dict[str, Any]) -> str:
+    """As they were typed."""
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
 
 
 def _print_all(prompts: list[str], texts: list[str], as_json: bool) -> None:

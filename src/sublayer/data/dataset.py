@@ -29,6 +29,8 @@ class Dataset:
         @classmethod
         def guess(cls, said: str) -> Dataset.Config:
             """From what a user types; a folder that holds train, valid and test files means those."""
+            if not said:
+                raise ValueError("data: expected a file, a folder, a pattern, - or stdlib, got an empty text")
             found = _split_files(Path(said).expanduser())
             if not found:
                 return cls(source=guess(said))

@@ -48,7 +48,7 @@ def other_text(said: str, tokenizer: Tokenizer, split: str | None = None) -> Sco
     config = DataConfig.guess(said)
     if split is None and isinstance(config.splits, Fractions.Config):
         data = prepare(config.but(splits=Fractions.Config(valid=0, test=0)), tokenizer=tokenizer)
-        return Scored(data.train, _title(data), "all", "all")
+        return Scored(_enough(data, "train", "it"), _title(data), "all", "all")
     return _chosen(prepare(config, tokenizer=tokenizer), split or "test")
 
 
@@ -56,13 +56,17 @@ def _chosen(data: Dataset, split: str) -> Scored:
     if split not in NAMES:
         raise ValueError(f"split {split!r}: there is no such split; use one of {', '.join(NAMES)}")
     found = split if len(getattr(data, split)) > 1 or split != "test" else "valid"
-    tokens = getattr(data, found)
+    return Scored(_enough(data, found, split), _title(data), found, split)
+
+
+def _enough(data: Dataset, split: str, called: str) -> Tokens:
+    tokens = getattr(data, split)
     if len(tokens) < 2:
         raise ValueError(
-            f"{_title(data)}: {split} holds {len(getattr(data, split))} tokens, at least 2 are needed to predict one; "
+            f"{_title(data)}: {called} holds {len(tokens)} tokens, at least 2 are needed to predict one; "
             "score another split, or another text with --data"
         )
-    return Scored(tokens, _title(data), found, split)
+    return tokens
 
 
 def _title(data: Dataset) -> str:

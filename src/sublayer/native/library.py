@@ -49,7 +49,7 @@ def load(source: Path, user: str) -> Library | None:
     for flags in FLAGS:
         try:
             return _load(source, flags)
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: $CC is no command
             reason = reason or _said(error)
     log.warning("%s goes on without native code, more slowly: %s", user, reason)
     return None

@@ -58,7 +58,7 @@ class _ConfigType(ModelMetaclass):
 class Config(BaseModel, metaclass=_ConfigType):
     """Frozen, typed, tagged by `kind`; unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True, allow_inf_nan=False)
 
     family: ClassVar[str] = ""
     """What the class is a kind of; the base Config of a family sets it."""
@@ -180,17 +180,18 @@ class Config(BaseModel, metaclass=_ConfigType):
         """The same config with some values changed: `base.but({"s.heads": 4}, dim=256)`."""
         return self.override({**(changes or {}), **fields})
 
-    def override(self, changes: Mapping[str, Any]) -> Self:
-        """Apply dotted `changes` one after another, then check the whole."""
+    def override(self, changes: Mapping[str, Any], path: str = "") -> Self:
+        """Apply dotted `changes` one after another, then check the whole; `path` stands in front of every error's."""
         data = self.dump()
         for key, value in changes.items():
-            self._change(data, key, value)
-        return type(self).parse(data)
+            self._change(data, key, value, path)
+        return type(self).parse(data, path)
 
-    def _change(self, data: dict[str, Any], key: str, value: Any) -> None:
+    def _change(self, data: dict[str, Any], key: str, value: Any, prefix: str) -> None:
         path = self.locate(key, data)
         if path is None:
-            raise ConfigError(unknown("key", key, self.keys()))
+            before = f"{prefix}." if prefix else ""
+            raise ConfigError(unknown("key", before + key, [before + known for known in self.keys()]))
         self.assign(data, path, value.dump() if isinstance(value, Config) else value)
 
     def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:

@@ -24,9 +24,9 @@ class TrainConfig(Config, tag="train"):
     """The budget in tokens read; the first budget that is spent ends the training."""
     minutes: Positive | None = None
     """The budget in wall time."""
-    batch: Count = 16
+    batch: Annotated[Count, Field(le=2**20)] = 16
     """Rows read at a time, by all processes together."""
-    length: Count = 128
+    length: Annotated[Count, Field(le=2**24)] = 128
     """Tokens in a row."""
     accumulate: Count = 1
     """Batches to one optimiser step."""
@@ -75,7 +75,7 @@ class TrainConfig(Config, tag="train"):
     """Average the weights of so many of the last checkpoints when done."""
     explode: Positive = 1.5
     """Stop when the loss goes above so many times the first one, or so many nats where that was less than one."""
-    threads: Count | None = None
+    threads: Annotated[Count, Field(le=1024)] | None = None
     """Processor threads; null: as many as PyTorch takes."""
     device: str | None = None
     """cpu, cuda, …; null: an accelerator if there is one."""

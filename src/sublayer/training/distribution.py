@@ -31,7 +31,7 @@ class World:
     """This process among those that train together; alone, if torchrun did not start it."""
 
     def __init__(self, device: str | None = None) -> None:
-        self.device = _device(device, int(os.environ.get("LOCAL_RANK", 0)))
+        self.device = find_device(device, int(os.environ.get("LOCAL_RANK", 0)))
         self.owner = started() > 1 and not dist.is_initialized()
         if self.owner:
             dist.init_process_group(dist.get_default_backend_for_device(self.device))
@@ -157,7 +157,7 @@ def _fold(module: Any, inputs: Any, output: Any) -> None:
         module.reshard()
 
 
-def _device(wanted: str | None, local: int) -> torch.device:
+def find_device(wanted: str | None, local: int = 0) -> torch.device:
     """As asked, or an accelerator if there is one; of several on a machine, each process takes its own."""
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     try:
@@ -165,7 +165,7 @@ def _device(wanted: str | None, local: int) -> torch.device:
         if accelerator is not None and device.type == accelerator.type:
             device = torch.device(device.type, local) if device.index is None else device
             torch.accelerator.set_device_index(device.index)
-        torch.empty(0, device=device)
+        torch.empty(1, device=device).cpu()  # a device without memory (meta) refuses
     except (RuntimeError, AssertionError) as error:
         asked, reason = wanted or f"{accelerator}:{local}", str(error).splitlines()[0]
         raise ValueError(

@@ -18,7 +18,7 @@ from sublayer.runs.run import ASKED
 from sublayer.training import launch, request
 from sublayer.training.budget import Stopwatch
 from sublayer.training.config import TrainConfig
-from sublayer.training.distribution import World, started
+from sublayer.training.distribution import World, find_device, started
 from sublayer.training.loop import train_on
 from sublayer.training.telling import Teller, TensorBoard, teller
 from sublayer.training.trainee import Trainee, make_batches
@@ -59,6 +59,7 @@ def begin(
         raise ValueError("train: several processes would each begin the run; use sublayer train --processes N")
     launch.check(processes, config.batch)
     Run(Path(out)).refuse_taken()
+    request.check_out(Path(out), data)
     request.check_kind(model)
     start = None if config.start is None else Run.open(Path(config.start).absolute())
     text = prepare(data, tokenizer=start.tokenizer if start else None)
@@ -67,6 +68,7 @@ def begin(
     request.check_length(model, config)
     request.check_carry(model, config)
     world = World(config.device)
+    request.check_memory(model, world.device)
     make_batches(model, config, text, world, None)  # says if the text is too short
     if start:
         request.check_start(model, start)
@@ -97,9 +99,13 @@ def resume(
     processes must import, too.
     """
     run = run if isinstance(run, Run) else Run.open(run)
-    if changes:
-        run = change(run, changes)
     config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
+    if changes:
+        config = changed(run, config, changes)
+        check_further(run, config, step, processes)
+        with run.held():
+            run.ask({**run.asked, "train": config.dump()})
+        run = Run.open(run.path)
     launch.check(processes, config.batch)
     if processes > 1:
         with run.held():
@@ -161,19 +167,24 @@ def drop_later(run: Run, step: int) -> None:
             one.remove()
 
 
-def change(run: Run, changes: Mapping[str, Any]) -> Run:
-    """What was asked, with other values; the run is opened again."""
-    config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
+def changed(run: Run, config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
+    """What was asked, with other values, where they may change on the way."""
     for key in changes:
         if key.split(".")[0] not in LATER:
             raise ConfigError(
                 f"train.{key}: cannot change on the way; what can is {', '.join(LATER)}. Train anew, or start from "
                 f"this run's weights with sublayer train … train.start={run.path}"
             )
-    asked = {**run.asked, "train": config.but(changes).dump()}
-    with run.held():
-        run.ask(asked)
-    return Run.open(run.path)
+    return config.override(changes, "train")
+
+
+def check_further(run: Run, config: TrainConfig, step: int | None, processes: int) -> None:
+    """What would stop the run at once is said before anything is written down."""
+    launch.check(processes, config.batch)
+    find_device(config.device)
+    run.checkpoint(step)
+    if config.tensorboard:
+        TensorBoard.kind()
 
 
 def read_data(run: Run, world: World) -> Dataset:

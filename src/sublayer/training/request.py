@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import torch
+
+from sublayer.data import DataConfig
+from sublayer.data.source import Folder
 from sublayer.nn.config import ConfigError
 from sublayer.nn.embedding import Span
 from sublayer.nn.model import EncoderDecoder, Model
 from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Run
 from sublayer.training.config import TrainConfig
+
+
+def check_out(out: Path, data: DataConfig) -> None:
+    """A run in the folder that it learns from would read itself."""
+    source = data.source
+    if isinstance(source, Folder.Config) and out.absolute().is_relative_to(Path(source.path).expanduser().absolute()):
+        raise ValueError(
+            f"{out}: lies in {source.path}, whose files are the text, so the run would read itself; choose another "
+            "folder for it, or name the files by a pattern in quotes ('*.md')"
+        )
 
 
 def check_kind(model: Model.Config) -> None:
@@ -51,6 +68,18 @@ def check_carry(model: Model.Config, config: TrainConfig) -> None:
                 "train.carry: the model remembers all that it has read, more with every batch; use train.carry=false, "
                 "or let it forget, by s.memory=segment or s.pattern=window"
             )
+
+
+def check_memory(model: Model.Config, device: torch.device) -> None:
+    """Weights, their gradients and two moments of each: more than all memory of the machine cannot be."""
+    if device.type != "cpu" or not hasattr(os, "sysconf"):
+        return
+    params, there = model.cost().params, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 4 * 4 * params > there:
+        raise ConfigError(
+            f"dim={model.dim}: {params:,} parameters need {16 * params / 2**30:,.0f} GiB to train, and this machine "
+            f"has {there / 2**30:,.0f}; use a smaller dim, layout or vocabulary"
+        )
 
 
 def check_start(model: Model.Config, start: Run) -> None:

@@ -56,11 +56,11 @@ def text_of(row: Any, field: str, where: str) -> bytes:
     if not isinstance(row, dict):
         raise ValueError(f"{where}: a {type(row).__name__}, expected an object with a field {field!r}")
     if field not in row:
-        raise ValueError(f"{where}: there is no field {field!r}; set source.field to one of {', '.join(row)}")
+        raise ValueError(f"{where}: there is no field {field!r}; set data.source.field to one of {', '.join(row)}")
     if not isinstance(row[field], str):
         raise ValueError(
-            f"{where}: the field {field!r} is a {type(row[field]).__name__}, expected a text; set source.field to one "
-            "that is"
+            f"{where}: the field {field!r} is a {type(row[field]).__name__}, expected a text; set "
+            "data.source.field to one that is"
         )
     try:
         return row[field].encode()
