@@ -21,16 +21,16 @@ HELD_OUT = 500_000
 CHANGES = {
     "head": "tied",
     "s.heads": 4,
-    "f.inner": 512,
+    "f.inner": 384,
     "data.tokenizer": "bpe",
     "data.tokenizer.size": 1536,
     "train.steps": None,
     "train.minutes": 1.75,
-    "train.batch": 8,
-    "train.length": 256,
-    "train.lr": 4e-3,
+    "train.batch": 2,
+    "train.length": 512,
+    "train.lr": 3e-3,
     "train.warmup": 40,
-    "train.eval_every": 100,
+    "train.eval_every": 200,
     "train.eval_tokens": 20_000,
 }
 PROMPT = "class Reader:\n    def __init__(self, name):\n        self.name = name\n\n    def "
@@ -42,7 +42,7 @@ def main() -> None:
     if (RUN / "run.json").exists():
         sublayer.resume(RUN)
     else:
-        sublayer.train("llama", TEXT, RUN, CHANGES, dim=192, layout="(sf)x4")
+        sublayer.train("llama", TEXT, RUN, CHANGES, dim=128, layout="(sf)x4")
     trained = sublayer.load(RUN)
 
     config = DataConfig.parse(trained.run.asked["data"])
