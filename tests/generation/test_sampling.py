@@ -153,9 +153,9 @@ def test_a_draw_of_almost_one_lands_on_an_id_that_may_be_drawn():
         ("top_p", 1.1, "sampling.top_p: 1.1 is not a probability"),
         ("min_p", -1, "sampling.min_p: -1.0 is not a share from 0 to 1"),
         ("repetition", 0, "sampling.repetition: 0.0 is not a penalty above 0; 1 for none"),
-        ("temperature", float("nan"), "is not a temperature"),
-        ("temperature", float("inf"), "sampling.temperature: inf is not a temperature"),
-        ("repetition", float("inf"), "sampling.repetition: inf is not a penalty"),
+        ("temperature", float("nan"), "sampling.temperature: input should be a finite number, got nan"),
+        ("temperature", float("inf"), "sampling.temperature: input should be a finite number, got inf"),
+        ("repetition", float("inf"), "sampling.repetition: input should be a finite number, got inf"),
     ],
 )
 def test_impossible_settings_are_refused_with_a_remedy(field, value, message):

@@ -7,7 +7,6 @@ unlikely is cut away. What is cut has a score of −∞.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -39,7 +38,7 @@ class Sampling(Config, tag="sampling"):
     @classmethod
     def _warm(cls, value: float) -> float:
         return _within(
-            value, 0 <= value < inf, "a temperature, 0 for greedy or more; 1 draws from the model's own distribution"
+            value, value >= 0, "a temperature, 0 for greedy or more; 1 draws from the model's own distribution"
         )
 
     @field_validator("top_k")
@@ -62,7 +61,7 @@ class Sampling(Config, tag="sampling"):
     @field_validator("repetition")
     @classmethod
     def _penalty(cls, value: float) -> float:
-        return _within(value, 0 < value < inf, "a penalty above 0; 1 for none, 1.2 as in the paper")
+        return _within(value, value > 0, "a penalty above 0; 1 for none, 1.2 as in the paper")
 
     def shape(
         self, scores_BV: Float[Tensor, "B V"], seen_BV: Bool[Tensor, "B V"] | None = None

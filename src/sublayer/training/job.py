@@ -103,9 +103,7 @@ def resume(
     if changes:
         config = changed(run, config, changes)
         check_further(run, config, step, processes)
-        with run.held():
-            run.ask({**run.asked, "train": config.dump()})
-        run = Run.open(run.path)
+        run = write_down(run, config)
     launch.check(processes, config.batch)
     if processes > 1:
         with run.held():
@@ -176,6 +174,13 @@ def changed(run: Run, config: TrainConfig, changes: Mapping[str, Any]) -> TrainC
                 f"this run's weights with sublayer train … train.start={run.path}"
             )
     return config.override(changes, "train")
+
+
+def write_down(run: Run, config: TrainConfig) -> Run:
+    """Another config for a run, which is opened again."""
+    with run.held():
+        run.ask({**run.asked, "train": config.dump()})
+    return Run.open(run.path)
 
 
 def check_further(run: Run, config: TrainConfig, step: int | None, processes: int) -> None:
