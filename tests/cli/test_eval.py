@@ -1,8 +1,10 @@
 """`sublayer eval`: a trained run scored on its own test, on other texts, by length and by place."""
 
+import io
 import json
 import math
 import re
+import sys
 
 import pytest
 
@@ -75,6 +77,18 @@ def test_another_split_and_another_text(told, run, gpt2, folder):
     part = told(gpt2, "--data", str(folder / "other.txt"), "--split", "valid")
     assert part["split"] == "valid"
     assert part["tokens"] < 10
+
+
+def test_standard_input(told, gpt2, folder, monkeypatch):
+    content = (folder / "other.txt").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert told(gpt2, "--data", "-")["loss"] == told(gpt2, "--data", str(folder / "other.txt"))["loss"]
+
+
+def test_a_text_too_short_is_named(refuse, gpt2, tmp_path):
+    (tmp_path / "one.txt").write_text("x")
+    said = r"one\.txt: it holds 1 tokens, at least 2 are needed to predict one"
+    assert re.search(said, refuse("eval", gpt2, "--data", str(tmp_path / "one.txt")))
 
 
 def test_a_folder_with_splits_of_its_own(told, gpt2, tmp_path):
