@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from sublayer.cli import main
+
 LOADED = "import sys\nfrom sublayer.cli import main\ntry:\n    main(sys.argv[1:])\nfinally:\n    print(*sys.modules)"
 
 
@@ -50,6 +52,17 @@ def test_wrong_input_shows_no_traceback():
     done = process("show", "gtp2")
     assert done.returncode == 2
     assert done.stderr == "sublayer: unknown paper 'gtp2'; did you mean gpt2?\n"
+
+
+def test_a_mistake_of_ours_is_not_taken_for_one_of_the_users(monkeypatch):
+    """An abstract method that was reached has nothing to say to a user."""
+
+    def unfinished(*_):
+        raise NotImplementedError
+
+    monkeypatch.setattr("sublayer.config", unfinished)
+    with pytest.raises(NotImplementedError):
+        main(["show", "gpt2"])
 
 
 @pytest.mark.parametrize("kind", ["dense", "glu"])

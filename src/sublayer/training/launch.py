@@ -169,10 +169,10 @@ def reporting() -> Iterator[None]:
         os.dup2(2, 1)  # the first process speaks for all
     try:
         yield
-    except (ValueError, OSError, NotImplementedError) as error:
-        said.add({"refused": str(error)})
-        raise
     except Exception as error:
+        if isinstance(error, (ValueError, OSError, NotImplementedError)) and str(error):
+            said.add({"refused": str(error)})
+            raise
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         said.add({"failed": reason, "lost": _lost(error), "attempt": attempt})
         raise
