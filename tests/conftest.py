@@ -18,6 +18,7 @@ if "SUBLAYER_NATIVE" not in os.environ:
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
+import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
@@ -36,3 +37,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if os.environ.get("SUBLAYER_NO_SHAPECHECK") != "1":
     rooms = ("scene", "position", "attention", "memory", "feedforward", "residual", "embedding", "stack", "model")
     install_import_hook([f"sublayer.nn.{room}" for room in rooms], "shapecheck.check")
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """A text to train on, and a cache that is not the user's."""
+    from tests.training import tiny
+
+    folder = tmp_path_factory.mktemp("training")
+    path = folder / "book.txt"
+    path.write_text(tiny.TEXT, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUBLAYER_CACHE", str(folder / "cache"))
+        yield path

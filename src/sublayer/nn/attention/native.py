@@ -1,4 +1,4 @@
-"""Attention without bias, mask or dropout in native code, twice as fast as SDPA on a CPU; `kernel.py` calls it."""
+"""Attention without bias, mask or dropout in native code, on a CPU faster than its twin, SDPA; `kernel.py` calls it."""
 
 from __future__ import annotations
 
