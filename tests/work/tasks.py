@@ -47,3 +47,17 @@ def die(task: Any) -> None:
 def wait(task: Any) -> None:
     """Until somebody ends the process."""
     signal.pause()
+
+
+def meet(task: dict[str, Any]) -> dict[str, Any]:
+    """On the node that is to be killed: say so, and stay. On the other: go on once that was said."""
+    import ray
+
+    node, meeting, met = ray.get_runtime_context().get_node_id(), Path(task["folder"]), Path(task["folder"]) / "met"
+    if node == task["doomed"]:
+        open(meeting / "meeting", "w").close()
+        signal.pause()
+    if not met.exists():
+        open(meeting / "meeting").close()  # a pipe: opens when the other end does
+        met.touch()
+    return {"number": task["number"], "node": node}
