@@ -1,0 +1,77 @@
+"""`sublayer report`: what was searched, compared and trained, as one page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from sublayer.cli.start import import_torch
+
+if TYPE_CHECKING:
+    from sublayer.reports import Report
+
+
+def report(
+    *folders: str,
+    out: str = "report.html",
+    png: str | None = None,
+    svg: str | None = None,
+    sample: int = 120,
+    open: Literal["yes", "no"] = "no",
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """One HTML page about runs, searches, comparisons, supernets and proxies: charts, tables, layouts; no network.
+
+    Examples: sublayer report runs · sublayer report search compare --out paper.html --svg figures
+
+    Parameters
+    ----------
+    folders
+        What sublayer train, search, compare, supernet or proxies made, or folders that hold some; what each is,
+        is found out.
+    out
+        The page; one that is there is replaced.
+    png
+        A folder for each chart as PNG, too.
+    svg
+        A folder for each chart as SVG, too.
+    sample
+        Tokens that the best models write for the page; 0 for none.
+    open
+        yes: show the page in a browser when it is done.
+    json
+        Print JSON for other programs.
+    """
+    if not folders:
+        raise ValueError("no folder was given; name at least one, as in sublayer report runs")
+    if sample < 0:
+        raise ValueError(f"sample={sample}: expected a number of tokens, 0 for none")
+    import_torch()
+    from sublayer import reports
+    from sublayer.api import load_installed_plugins
+
+    load_installed_plugins()
+    made = reports.report(folders, out, png=png, svg=svg, sample=sample)
+    _print_json(made) if json else _print(made)
+    if open == "yes":
+        import webbrowser
+
+        webbrowser.open(made.path.resolve().as_uri())
+
+
+def _print_json(made: Report) -> None:
+    import json
+    from dataclasses import asdict
+
+    print(json.dumps(asdict(made), indent=2, default=str))
+
+
+def _print(made: Report) -> None:
+    print(f"{made.path}: {made.size / 1e6:.1f} MB, {made.charts} charts from {len(made.sections)} folders")
+    for title in made.sections:
+        print(f"  {title}")
+    if made.pictures:
+        print(f"{len(made.pictures)} pictures in {' and '.join(sorted({str(one.parent) for one in made.pictures}))}")
+    for problem in made.problems:
+        print(f"not read: {problem}")

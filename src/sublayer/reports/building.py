@@ -1,0 +1,45 @@
+"""From folders to sections: each folder by its kind, runs that stand alone together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sublayer.reports.folders import Found, find
+from sublayer.reports.history import read_all
+from sublayer.reports.section import Section
+from sublayer.reports.sections import compare, proxies, runs, search, supernet
+
+KINDS = {
+    "search": search.section,
+    "compare": compare.section,
+    "supernet": supernet.section,
+    "proxies": proxies.section,
+}
+
+
+def build(folders: Sequence[Path], tokens: int) -> tuple[list[Section], list[str]]:
+    """The sections, and what could not be read; ValueError if nothing could."""
+    sections: list[Section] = []
+    problems: list[str] = []
+    for folder in dict.fromkeys(folders):
+        found = find(folder)
+        for one in (one for one in found if one.kind != "run"):
+            try:
+                sections.append(_of(one, problems, tokens))
+            except ValueError as error:
+                problems.append(str(error))
+        alone, unread = read_all([one.path for one in found if one.kind == "run"], folder)
+        problems += unread
+        if alone:
+            sections.append(runs.section(str(folder), alone, tokens))
+    if not sections:
+        raise ValueError(problems[0] if problems else "no folder was given; name at least one")
+    return sections, problems
+
+
+def _of(found: Found, problems: list[str], tokens: int) -> Section:
+    inside, unread = read_all(found.runs, found.path)
+    made = KINDS[found.kind](found, inside, tokens)
+    problems += unread
+    return made

@@ -1,0 +1,98 @@
+"""What charts share: a look that is legible on white and on black, and the figure that carries one into a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sublayer.reports.units import Scale
+
+ACCENT, GREY, PALE = "#1789a6", "#717a85", "#8a94a0"
+PALETTE = (ACCENT, "#d9942b", "#b5488f", "#5c8a3a", "#c8553d", "#5a73d6", "#8d6e4f", "#3f9c8a", "#a3679e", GREY)
+RAMP = ("#4fb3cf", "#7a6fd0", "#c2478f")
+"""From little to much."""
+FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+WIDTH, HEIGHT = 640, 320
+DECADES = 30
+"""An axis whose values span more than so many times its least is logarithmic."""
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its name, what it shows, and what its colours mean."""
+
+    name: str
+    title: str
+    note: str
+    chart: Any
+    """Altair's."""
+    key: Sequence[tuple[str, str]] = field(default=())
+    """Label and colour; a page writes it beside the chart, where it can wrap."""
+
+
+def altair() -> Any:
+    try:
+        import altair
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise ValueError("a report needs Altair and vl-convert; pip install 'sublayer[report]'") from None
+    return altair
+
+
+def table(rows: Rows) -> Any:
+    """Rows for a chart; the same rows in several charts of a page are written once."""
+    return altair().InlineData(values=rows)
+
+
+def look(chart: Any, height: int = HEIGHT) -> Any:
+    """Size and style of a chart that stands alone."""
+    quiet = {"labelColor": GREY, "titleColor": GREY, "labelFontSize": 12, "titleFontSize": 12}
+    return (
+        chart.properties(width=WIDTH, height=height)
+        .configure(font=FONT, background="transparent", padding=4)
+        .configure_view(stroke=None)
+        .configure_axis(
+            **quiet,
+            titleFontWeight="normal",
+            titlePadding=10,
+            gridColor=PALE,
+            gridOpacity=0.25,
+            domainColor=PALE,
+            tickColor=PALE,
+            labelOverlap="greedy",
+            tickCount=6,
+        )
+        .configure_legend(**quiet, titleFontWeight="normal", orient="top", symbolType="circle")
+    )
+
+
+def axis(scale: Scale, values: Sequence[float | None], kind: str = "", **more: Any) -> dict[str, Any]:
+    """Scale and title for a quantity: from near its least to its most, logarithmic if that is far."""
+    alt = altair()
+    there = [value for value in values if value is not None and math.isfinite(value)]
+    far = bool(there) and min(there) > 0 and max(there) > DECADES * min(there)
+    title = f"{scale.label}{kind}"
+    return {"title": title, "scale": alt.Scale(type="log" if far else "linear", zero=False, nice=True, **more)}
+
+
+def colours(names: Sequence[str]) -> list[tuple[str, str]]:
+    """A colour for each name, in the order given; they come again when there are no more."""
+    return [(name, PALETTE[place % len(PALETTE)]) for place, name in enumerate(names)]
+
+
+def by_name(field_: str, key: Sequence[tuple[str, str]]) -> Any:
+    """Colour by a name, as the key says."""
+    alt = altair()
+    scale = alt.Scale(domain=[name for name, _ in key], range=[colour for _, colour in key])
+    return alt.Color(f"{field_}:N", title=None, scale=scale, legend=alt.Legend(columns=4) if len(key) > 1 else None)
+
+
+def thin(rows: Rows, most: int) -> Rows:
+    """Evenly fewer rows, the first and the last among them."""
+    if len(rows) <= most:
+        return rows
+    return [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]

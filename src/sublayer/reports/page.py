@@ -1,0 +1,128 @@
+"""The page: one HTML file that needs nothing else, neither a network nor a second file.
+
+- Charts are Vega-Lite specifications, drawn by one copy of Vega in the page; what several share is written once.
+- A policy in the page lets only its own two scripts run and nothing be fetched, whatever the folders' files said.
+- The same folders give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from sublayer.reports.charts import Figure
+from sublayer.reports.markup import Markup, data, tag
+from sublayer.reports.section import Section, command, key
+
+LANGUAGE = "en"
+MODERN = "6.4"
+"""Of Vega-Lite, as vl-convert names it."""
+
+
+def page(sections: Sequence[Section], problems: Sequence[str], folders: Sequence[str]) -> str:
+    charts = Charts()
+    body = [_section(place, one, charts) for place, one in enumerate(sections)]
+    scripts = [_bundle(), _own("page.js")]
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content="sublayer report"),
+        tag("title", _title(sections)),
+        tag("style", Markup(_own("page.css"))),
+    )
+    main = tag("main", _header(sections, problems), body, _footer(folders))
+    drawn = [data("datasets", charts.datasets), *charts.specs, *(tag("script", Markup(one)) for one in scripts)]
+    whole = tag("html", head, tag("body", main, drawn if charts.specs else ""), lang=LANGUAGE)
+    return f"<!doctype html>\n{whole}\n"
+
+
+class Charts:
+    """The page's specifications, and the datasets they share."""
+
+    def __init__(self) -> None:
+        self.datasets: dict[str, Any] = {}
+        self.specs: list[Markup] = []
+
+    def add(self, figure: Figure) -> str:
+        """The id under which the page's script finds it."""
+        spec = specification(figure)
+        spec["width"] = "container"
+        if figure.key:  # stands beside the chart
+            _hush(spec)
+        self.datasets |= spec["datasets"]
+        spec["datasets"] = sorted(spec["datasets"])
+        name = f"spec-{len(self.specs) + 1}"
+        self.specs.append(data(name, spec))
+        return name
+
+
+def specification(figure: Figure) -> dict[str, Any]:
+    """As plain data, its datasets apart; the same for the same figure."""
+    spec = figure.chart.to_dict()
+    spec.setdefault("datasets", {})
+    spec.pop("$schema", None)
+    return spec
+
+
+def _hush(spec: dict[str, Any]) -> None:
+    """Leave out the legends of names."""
+    for view in (spec, *spec.get("layer", ())):
+        if view.get("encoding", {}).get("color", {}).get("type") == "nominal":
+            view["encoding"]["color"]["legend"] = None
+
+
+def _title(sections: Sequence[Section]) -> str:
+    return sections[0].title if len(sections) == 1 else f"Report on {len(sections)} folders"
+
+
+def _header(sections: Sequence[Section], problems: Sequence[str]) -> Markup:
+    """What was found, before how."""
+    said = (
+        tag("li", tag("a", one.title, href=f"#part-{place + 1}") if len(sections) > 1 else "", one.lead)
+        for place, one in enumerate(sections)
+    )
+    lost = [tag("p", f"Not read: {problem}.", class_="aside") for problem in problems]
+    return tag("header", tag("h1", _title(sections)), tag("ul", said, class_="headlines"), lost)
+
+
+def _section(place: int, section: Section, charts: Charts) -> Markup:
+    pieces = (_figure(piece, charts) if isinstance(piece, Figure) else piece for piece in section.body)
+    return tag("section", tag("h2", section.title), pieces, id=f"part-{place + 1}")
+
+
+def _figure(figure: Figure, charts: Charts) -> Markup:
+    caption = tag("figcaption", figure.title, tag("p", figure.note))
+    label = f"Chart: {figure.title}. {figure.note}"
+    without = tag("noscript", tag("p", "The chart needs JavaScript; the tables hold its figures.", class_="aside"))
+    chart = tag("div", without, class_="chart", data_spec=charts.add(figure), role="img", aria_label=label)
+    return tag("figure", caption, key(figure.key) if figure.key else "", chart)
+
+
+def _footer(folders: Sequence[str]) -> Markup:
+    again = command("sublayer", "report", *folders, "--out", "report.html")
+    return tag("footer", tag("p", "This page was made from the folders' files alone, by"), again)
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = (b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
+    ours = " ".join(f"'sha256-{one}'" for one in hashes)
+    rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src {ours}; {rest}"
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and what embeds them, as one script."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle(vl_version=MODERN)
+
+
+def _own(name: str) -> str:
+    return files("sublayer.reports").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,109 @@
+"""A section of a report: what one folder has to say, in words, tables and figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sublayer.reports import blocks
+from sublayer.reports.charts import Figure
+from sublayer.reports.markup import Markup, join, tag
+
+
+@dataclass(frozen=True)
+class Section:
+    kind: str
+    """As in the title: search, comparison, …"""
+    folder: str
+    lead: str
+    """One or two plain sentences: the finding."""
+    body: Sequence[Markup | Figure]
+    drawing: Sequence[tuple[str, str, dict[str, Any] | None]] = field(default=())
+    """Models whose layouts may be drawn into a file: label, layout, config."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.folder}"
+
+    @property
+    def figures(self) -> list[Figure]:
+        return [piece for piece in self.body if isinstance(piece, Figure)]
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    cells: Sequence[str]
+    number: bool = True
+
+    @property
+    def blank(self) -> bool:
+        return all(cell in ("", "—") for cell in self.cells)
+
+
+def table(columns: Sequence[Column], caption: str) -> Markup:
+    """A table that scrolls in its own box; columns without a figure are left out."""
+    shown = [column for column in columns if not column.blank]
+    kinds = ["number" if column.number else None for column in shown]
+    head = tag(
+        "tr", (tag("th", column.title, scope="col", class_=kind) for column, kind in zip(shown, kinds, strict=True))
+    )
+    rows = zip(*(column.cells for column in shown), strict=True)
+    body = (tag("tr", (tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True))) for row in rows)
+    inside = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
+    return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+def model_cell(layout: str, config: dict[str, Any] | None) -> Markup:
+    """A layout as blocks, and as it is spelled."""
+    return join(blocks.strip(layout, config), tag("code", layout))
+
+
+def legend(layouts: Iterable[str]) -> Markup:
+    """What the blocks' colours stand for, and what their width does."""
+    return key(blocks.legend(blocks.letters(layouts)))
+
+
+def key(entries: Sequence[tuple[str, str]]) -> Markup:
+    """Colours and their meaning, as a list that wraps."""
+    swatch = ((tag("i", style=f"background:{colour}"), label) for label, colour in entries)
+    return tag("ul", (tag("li", *pair) for pair in swatch), class_="key")
+
+
+def heading(words: str) -> Markup:
+    return tag("h3", words)
+
+
+def paragraph(*words: str) -> Markup:
+    return tag("p", *words)
+
+
+def folded(title: str, *inside: str) -> Markup:
+    """For whoever wants to know; open in print."""
+    return tag("details", tag("summary", title), *inside)
+
+
+def facts(data: dict[str, Any]) -> Markup:
+    """Names and values, nested ones as JSON."""
+    pairs = ((tag("dt", str(name)), tag("dd", plain(value))) for name, value in data.items())
+    return tag("dl", pairs)
+
+
+def listing(data: Any) -> Markup:
+    """JSON as it would be in a file."""
+    return tag("pre", json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def command(*words: str) -> Markup:
+    """A line to type, quoted for a shell where it has to be."""
+    import shlex
+
+    return tag("pre", tag("code", " ".join(shlex.quote(word) for word in words)), class_="command")
+
+
+def plain(value: Any) -> str:
+    if value is None:
+        return "—"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""Training runs: curves, a table, what the models write, and how to train them again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sublayer.reports import curves
+from sublayer.reports.charts import Figure
+from sublayer.reports.history import History
+from sublayer.reports.markup import Markup, tag
+from sublayer.reports.section import (
+    Column,
+    Section,
+    command,
+    facts,
+    folded,
+    heading,
+    legend,
+    listing,
+    model_cell,
+    paragraph,
+    table,
+)
+from sublayer.reports.sections.asked import data_words, train_words
+from sublayer.reports.units import plural, scale, time
+
+SAMPLED = 4
+"""Of the best runs, how many write a sample."""
+
+
+def section(folder: str, runs: Sequence[History], tokens: int) -> Section:
+    """Runs that belong to no search and no comparison."""
+    body = [*pieces(runs, tokens), *(repeats(runs))]
+    return Section("Runs in" if len(runs) > 1 else "Run", folder, headline(runs), body, models(runs))
+
+
+def headline(runs: Sequence[History]) -> str:
+    scored = [run for run in runs if run.best]
+    if not scored:
+        return f"{plural(len(runs), 'run')}, none scored on a validation text yet."
+    best = min(scored, key=lambda run: run.best["valid_loss"])
+    words = f"{best.best['valid_loss']:.4g} nats per token"
+    if "valid_bits_per_byte" in best.best:
+        words = f"{best.best['valid_bits_per_byte']:.4g} bits per byte ({words})"
+    tokens = scale("tokens", [best.best["tokens"]])
+    of = f", the lowest validation loss of {plural(len(scored), 'run')}" if len(scored) > 1 else ""
+    return f"{best.name} reached {words} on the validation text after {tokens.words(best.best['tokens'])} tokens{of}."
+
+
+def pieces(runs: Sequence[History], tokens: int, groups: Sequence[str] | None = None) -> list[Markup | Figure]:
+    """Table, curves and samples, for a section of any kind that has runs in it."""
+    body: list[Markup | Figure] = []
+    if runs:
+        body += [legend(run.layout for run in runs), overview(runs), *curves.figures(runs, groups)]
+        body += samples(runs, tokens, groups) if tokens else []
+    return body
+
+
+def overview(runs: Sequence[History]) -> Markup:
+    params = scale("params", [run.params for run in runs])
+    tokens = scale("tokens", [run.last.get("tokens") for run in runs])
+    took = time(max((run.seconds or 0.0 for run in runs), default=0.0))
+    columns = [
+        Column("run", [run.name for run in runs], number=False),
+        Column("layout", [model_cell(run.layout, run.model) for run in runs], number=False),
+        Column(params.label, [params.number(run.params) for run in runs]),
+        Column("steps", [f"{run.last.get('step', 0):,.0f}" for run in runs]),
+        Column(tokens.label, [tokens.number(run.last.get("tokens")) for run in runs]),
+        Column("validation loss", [_decimals(run.best.get("valid_loss")) for run in runs]),
+        Column("bits per byte", [_decimals(run.best.get("valid_bits_per_byte")) for run in runs]),
+        Column(took.label, [took.number(run.seconds) for run in runs]),
+    ]
+    return table(columns, "The runs, each at its best score on the validation text")
+
+
+def samples(runs: Sequence[History], tokens: int, groups: Sequence[str] | None = None) -> list[Markup]:
+    """A few lines from the best models, the best of each group; where one cannot write, why."""
+    best: dict[str, History] = {}
+    for run, group in zip(runs, groups or [run.name for run in runs], strict=True):
+        if run.best and (group not in best or run.best["valid_loss"] < best[group].best["valid_loss"]):
+            best[group] = run
+    scored = sorted(best.values(), key=lambda run: run.best["valid_loss"])[:SAMPLED]
+    made = [heading("What the models write")] if scored else []
+    for run in scored:
+        try:
+            written = tag("pre", run.sample(tokens), class_="sample")
+        except Exception as error:  # a sample is an ornament: whatever hinders it must not hinder the report
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            written = tag("p", f"No sample: {why}", class_="aside")
+        made.append(tag("figure", tag("figcaption", run.name), written))
+    return made
+
+
+def repeats(runs: Sequence[History]) -> list[Markup]:
+    """How to train them again, with what they were trained on; folded."""
+    return [folded(f"{run.name}: device, config and command", *_again(run)) for run in runs]
+
+
+def models(runs: Sequence[History]) -> list[tuple[str, str, dict[str, Any] | None]]:
+    return [(run.name, run.layout, run.model) for run in runs if run.layout]
+
+
+def _again(run: History) -> list[Markup]:
+    told = [facts(run.environment)] if run.environment else []
+    told.append(paragraph("With the model below saved as model.json:"))
+    told.append(
+        command(
+            "sublayer", "train", "model.json", *data_words(run.asked), *train_words(run.asked), "--out", "runs/again"
+        )
+    )
+    return [*told, listing(run.model)]
+
+
+def _decimals(value: float | None) -> str:
+    return "—" if value is None else f"{value:.4f}"
