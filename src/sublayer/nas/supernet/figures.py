@@ -1,0 +1,90 @@
+"""What figures 2, 3 and 4 of Mandava et al. 2020 show, as plain data of this search.
+
+{"format": 1, "metric": "perplexity", "places": 16, "letters": "sf-", "attention": ["s"],
+ "base": {"layout": "(sf)x8", "attention": 8, "seeds": [0, 1], "perplexities": […], "mean": …, "std": …} or null,
+ "figure2": {"points": [{"seed": 0, "word": "sf-…", "layout": …, "attention": 3, "perplexity": … or null}]},
+ "figure3": {"thirds": [{"s": {"mean": …, "std": …, "counts": [one a seed]}, "f": {…}, "-": {…}}, …, …]},
+ "figure4": {"points": [{"p": 5.0, "layout": …, "attention": 3, "perplexity": …}]}}
+
+base is the band of figures 2 and 4. std is of a sample, 0 where there is one. Thirds are of the places searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+from sublayer.nn import layout as layouts
+from sublayer.nn.attention import MultiHead
+from sublayer.nn.stack import Stack
+
+FORMAT = 1
+
+
+def figures(
+    stack: Stack.Config, letters: str, results: Sequence[dict[str, Any]], scores: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """`stack` is the base's, `results` one a seed, `scores` one a run."""
+    attention = [letter for letter, part in stack.alphabet.items() if isinstance(part, MultiHead.Config)]
+    of = {kind: [score for score in scores if score["kind"] == kind] for kind in ("searched", "base", "par")}
+    found = {score["seed"]: score["perplexity"] for score in of["searched"]}
+    return {
+        "format": FORMAT,
+        "metric": "perplexity",
+        "places": len(layouts.expand(stack.layout)),
+        "letters": letters,
+        "attention": attention,
+        "base": band(stack.layout, of["base"], attention) if of["base"] else None,
+        "figure2": {"points": [point(result, found.get(result["seed"]), attention) for result in results]},
+        "figure3": {"thirds": thirds([result["word"] for result in results], letters)},
+        "figure4": {"points": [_par(score, attention) for score in sorted(of["par"], key=lambda score: score["p"])]},
+    }
+
+
+def band(layout: str, scores: Sequence[dict[str, Any]], attention: Collection[str]) -> dict[str, Any]:
+    perplexities = [score["perplexity"] for score in scores]
+    return {
+        "layout": layout,
+        "attention": count(layouts.expand(layout), attention),
+        "seeds": [score["seed"] for score in scores],
+        "perplexities": perplexities,
+        **spread(perplexities),
+    }
+
+
+def point(result: dict[str, Any], perplexity: float | None, attention: Collection[str]) -> dict[str, Any]:
+    told = {name: result[name] for name in ("seed", "word", "layout")}
+    return {**told, "attention": count(result["word"], attention), "perplexity": perplexity}
+
+
+def _par(score: dict[str, Any], attention: Collection[str]) -> dict[str, Any]:
+    told = {name: score[name] for name in ("p", "layout", "perplexity")}
+    return {**told, "attention": count(layouts.expand(score["layout"]), attention)}
+
+
+def thirds(words: Sequence[str], letters: str) -> list[dict[str, Any]]:
+    """How often each letter stands in each third of the places."""
+    slices = [[third(word, n) for word in words] for n in range(3)]
+    return [
+        {letter: {**spread(counts), "counts": counts} for letter in letters for counts in [_counts(some, letter)]}
+        for some in slices
+    ]
+
+
+def third(word: str, n: int) -> str:
+    """The n-th, from 0; where three do not divide the length, borders are rounded."""
+    borders = [round(len(word) * k / 3) for k in range(4)]
+    return word[borders[n] : borders[n + 1]]
+
+
+def count(word: str, letters: Collection[str]) -> int:
+    return sum(letter in letters for letter in word)
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    return {"mean": fmean(values), "std": stdev(values) if len(values) > 1 else 0.0}
+
+
+def _counts(words: Sequence[str], letter: str) -> list[int]:
+    return [word.count(letter) for word in words]

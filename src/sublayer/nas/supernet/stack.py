@@ -1,0 +1,164 @@
+"""The supernet: at every place all letters, mixed by weights that are searched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from sublayer.nas.supernet import draw
+from sublayer.nas.supernet.mix import mix
+from sublayer.nn import layout as layouts
+from sublayer.nn.config import ConfigError
+from sublayer.nn.model.single import SingleStack
+from sublayer.nn.part import Work
+from sublayer.nn.residual import PreNorm, Sum
+from sublayer.nn.scene import Scene
+from sublayer.nn.stack import Stack
+
+IDENTITY = "-"
+
+
+class Supernet(Stack):
+    """X_l = Σ_i m_{l,i}·F_i(X_{l−1}) (Mandava et al. 2020, eq. 6).
+
+    F_i is a whole sublayer, residual and norm of its own included, as the base spells it; the identity has no weights
+    and costs nothing. What is weighted 0 is not run, and what it remembers goes on without it. In training m is drawn,
+    in eval mode it is the most probable path. `sublayers`, and the states, come place by place, letter by letter.
+    """
+
+    class Config(Stack.Config, tag="supernet"):
+        letters: str = "sf-"
+        """What may stand at each place; - is nothing at all. The layout says how many places there are."""
+
+        @model_validator(mode="after")
+        def _offered(self) -> Supernet.Config:
+            check_letters(self.letters, self.alphabet)
+            if self.vary:
+                raise ValueError("vary: a supernet has every letter at every place, so none varies; leave it out")
+            return self
+
+        @property
+        def places(self) -> int:
+            return len(layouts.expand(self.layout))
+
+        @property
+        def choices(self) -> str:
+            """Letters in the order of the weights' columns; the identity, if there, is last."""
+            return self.parted + (IDENTITY if IDENTITY in self.letters else "")
+
+        @property
+        def parted(self) -> str:
+            """The letters that have a part."""
+            return self.letters.replace(IDENTITY, "")
+
+        def params(self, dim: int) -> int:
+            """Of all sublayers, and of the architecture."""
+            shared, place = self.position.params(dim) - self.position_params(dim), self.place(dim)
+            each = sum(self.alphabet[letter].params(place) + self.residual.params(dim) for letter in self.parted)
+            return shared + self.places * (each + len(self.choices))
+
+        def flops(self, dim: int, work: Work) -> int:
+            place, residual = self.place(dim), self.residual.flops(dim, work.length)
+            return self.places * sum(self.alphabet[letter].flops(place, work) + residual for letter in self.parted)
+
+    preference_NC: nn.Parameter
+    """The architecture: uniform at first."""
+    price_C: Tensor | None
+    """What each choice adds to the loss."""
+
+    def __init__(self, config: Config, dim: int) -> None:
+        super().__init__()
+        self.position = config.position.build(dim)
+        place = config.place(dim, self.position)
+        parts = [config.alphabet[letter] for _ in range(config.places) for letter in config.parted]
+        self.sublayers = nn.ModuleList(config.residual.build(part.build(place), place) for part in parts)
+        self.final_norm = config.final_norm.build(dim)
+        self.choices, self.width = config.choices, len(config.parted)
+        self.preference_NC = nn.Parameter(torch.zeros(config.places, len(config.choices)))
+        self.register_buffer("price_C", None)
+        self.draw: draw.Draw = partial(draw.shares, temperature=1.0)
+        self.remembers = True
+        """Whether what a part remembers is needed of one that is not run."""
+        if isinstance(config.residual, PreNorm.Config) and isinstance(config.residual.add, Sum.Config):
+            self._quieten(config.places)
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
+    ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
+        m_NC = self.draw(self.preference_NC) if self.training else draw.best(self.preference_NC)
+        if self.training and self.price_C is not None:
+            scene.lose("latency", (m_NC @ self.price_C).sum())
+        after = []
+        for n, shares in enumerate(m_NC.tolist()):
+            made = {}
+            for i in range(self.width):
+                at = n * self.width + i
+                sublayer, state = self.sublayers[at], states[at] if states else None
+                if shares[i]:
+                    made[i], state = sublayer(x_BLD, scene, state)
+                else:
+                    state = sublayer.skip(x_BLD, scene, state) if self.remembers else None  # pyright: ignore[reportCallIssue]
+                after.append(state)
+            x_BLD = mix(x_BLD, m_NC[n], shares, made)
+        if m_NC.requires_grad and not x_BLD.requires_grad:
+            x_BLD = x_BLD + 0.0 * m_NC.sum()  # a path of identities alone, of which nothing is to be learned
+        return self.final_norm(x_BLD), tuple(after)
+
+    @property
+    def word(self) -> str:
+        """The most probable choice at each place."""
+        return "".join(self.choices[i] for i in self.preference_NC.argmax(1).tolist())
+
+    @property
+    def entropy(self) -> float:
+        """Of the architecture, in shares of the greatest: 1 while uniform, 0 when decided."""
+        p_NC = self.preference_NC.detach().double().softmax(1)
+        return float(torch.special.entr(p_NC).sum(1).mean()) / math.log(len(self.choices))
+
+    def price(self, seconds: Mapping[str, float], weight: float) -> None:
+        """Let the expected latency, Σ_l Σ_i m_{l,i}·seconds_i, add to the loss, `weight` nats a second."""
+        prices = [weight * seconds.get(letter, 0.0) for letter in self.choices]
+        self.price_C = torch.tensor(prices, device=self.preference_NC.device)
+
+    @torch.no_grad()
+    def _quieten(self, places: int) -> None:
+        """As a plain stack of so many sublayers starts."""
+        for sublayer in self.sublayers:
+            output = getattr(sublayer.part, "output", None)
+            if isinstance(output, nn.Linear):
+                output.weight.mul_(places**-0.5)
+
+
+def check_letters(letters: str, alphabet: Mapping[str, Any]) -> None:
+    for letter in letters.replace(IDENTITY, ""):
+        if letter not in alphabet:
+            raise ValueError(
+                f"letters={letters}: the alphabet has no {letter!r}; it has {', '.join(alphabet)}, and - for nothing"
+            )
+    if len(letters) < 2 or len(set(letters)) < len(letters):
+        raise ValueError(f"letters={letters}: give each choice once, and two or more, such as sf-")
+
+
+def over(base: SingleStack.Config, letters: str = "sf-") -> SingleStack.Config:
+    """A base's model with a supernet in place of its stack, as many places long as its layout."""
+    stack = base.stack
+    try:
+        check_letters(letters, stack.alphabet)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    parted, places = letters.replace(IDENTITY, ""), len(layouts.expand(stack.layout))
+    if places < len(parted):
+        raise ConfigError(
+            f"layout={stack.layout}: {places} places are fewer than the letters {parted}; give more places"
+        )
+    # The layout names all letters, so that impossible pairs of any of them are refused with the model.
+    word = (parted * places)[:places]
+    kept = {name: getattr(stack, name) for name in ("alphabet", "vary", "residual", "position", "final_norm")}
+    return base.but(stack=Supernet.Config(layout=layouts.spell(word), letters=letters, **kept))
