@@ -1,0 +1,117 @@
+"""Trials kept in an Optuna study on a journal file, so that its dashboard and its tools can read them.
+
+A trial is added whole, in one line of the journal. Writers take turns by a lock that the system frees when one dies,
+and whoever has it cuts off a line that a killed one left unfinished.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sublayer.nas.parameters import distributions, params_of
+from sublayer.nas.space import Space
+from sublayer.nas.trial import Figures, Objective, Trial
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A trial as the journal has it."""
+
+    number: int
+    hash: str
+    config: dict[str, Any]
+    figures: Figures
+    excess: Figures
+
+
+class Journal:
+    def __init__(self, path: Path, name: str, space: Space, objectives: Sequence[Objective]) -> None:
+        import optuna
+        from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.space, self.objectives = space, objectives
+        self.distributions = distributions(space)
+        lock = _turns(path)
+        with lock:
+            pass  # what a killed writer left is cut off before anything is read
+        self.storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+        directions: list[Any] = [objective.direction for objective in objectives]
+        self.study = optuna.create_study(
+            study_name=name, storage=self.storage, directions=directions, load_if_exists=True
+        )
+        names = [objective.name for objective in objectives]
+        if self.study.metric_names != names:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                self.study.set_metric_names(names)
+
+    def add(self, trial: Trial) -> None:
+        """One that exceeds a limit may lack values; Optuna calls that pruned."""
+        from optuna.trial import TrialState, create_trial
+
+        params = params_of(self.space, self.space.used(trial.candidate.genes))
+        known = all(objective.name in trial.figures for objective in self.objectives)
+        told = {
+            "config": trial.candidate.config.dump(),
+            "hash": trial.candidate.hash,
+            "figures": trial.figures,
+            "excess": trial.excess,
+        }
+        self.study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE if known else TrialState.PRUNED,
+                values=[float(trial.figures[one.name]) for one in self.objectives] if known else None,
+                params=params,
+                distributions={name: self.distributions[name] for name in params},
+                user_attrs=told,
+                constraints={name: float(share) for name, share in trial.excess.items()},
+            )
+        )
+
+    def trials(self) -> list[Recorded]:
+        """In the order of their numbers."""
+        found = self.storage.get_all_trials(self.study._study_id, deepcopy=False)
+        return [Recorded(trial.number, **trial.user_attrs) for trial in found]
+
+
+def _turns(path: Path) -> Any:
+    """Optuna's own locks outlive a killed process for half a minute; this one does not."""
+    from filelock import FileLock
+    from optuna.storages.journal._file import BaseJournalFileLock
+
+    class Turns(BaseJournalFileLock):
+        def __init__(self) -> None:
+            self.lock = FileLock(path.with_name(f".{path.name}.lock"))
+
+        def acquire(self) -> bool:
+            self.lock.acquire()
+            mend(path)
+            return True
+
+        def release(self) -> None:
+            self.lock.release()
+
+        def __enter__(self) -> None:
+            self.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            self.release()
+
+    return Turns()
+
+
+def mend(path: Path) -> None:
+    """Cut off a last line without its end."""
+    if not path.exists() or not (size := path.stat().st_size):
+        return
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.seek(0)
+            file.truncate(file.read(size).rfind(b"\n") + 1)
