@@ -53,7 +53,11 @@ def test_without_retraining(run, book, tmp_path):
         (("--seeds", "0"), "--seeds 0: at least one search is needed"),
         (("--par", "two"), "--par: 'two' is not a number; write for example --par 2,3,5,8"),
         (("--par", "50"), "par(50) of 4 sublayers leaves 0 attentions"),
-        (("--latency-weight", "1"), "latency_weight=1 needs to know what 's' takes; give seconds for each of s, f"),
+        (
+            ("--latency-weight", "1", "--latencies", "s=1"),
+            "latency_weight=1 needs to know what 'f' takes; give seconds",
+        ),
+        (("--latencies", "s=1"), "--latencies: they count only with --latency-weight"),
         (("search.shrae=0.3",), "unknown key 'search.shrae'; did you mean search.share"),
         (("train.length=500",), "tokens are too few for one window of 500"),
         (("--steps", "0"), "search.steps: input should be greater than or equal to 1, got 0"),

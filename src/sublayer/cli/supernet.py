@@ -13,8 +13,10 @@ from sublayer.cli.start import import_torch
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sublayer.nas.supernet import Teller
+    from sublayer.nas.supernet import SearchConfig, Teller
     from sublayer.nas.supernet.searcher import Searcher
+    from sublayer.nn.model import Model
+    from sublayer.training import TrainConfig
 
 
 def supernet(
@@ -67,9 +69,9 @@ def supernet(
     single_path
         Draw one path for each step instead of mixing all: a step costs no more than the base's.
     latency_weight
-        What a second of expected latency adds to the loss, in nats; needs latencies.
+        What a second of expected latency adds to the loss, in nats.
     latencies
-        What one sublayer of each letter takes, in seconds: s=0.004,f=0.002.
+        What one sublayer of each letter takes, in seconds: s=0.004,f=0.002; measured on this device if not given.
     retrain
         Train from scratch what was found, the base and PAR, for train.steps steps; if not given, as many as the search.
     par
@@ -93,22 +95,18 @@ def supernet(
     words = read_overrides(changes)
     own = {key.removeprefix("search."): value for key, value in words.items() if key.startswith("search.")}
     model, of = _split({key: value for key, value in words.items() if not key.startswith("search.")})
-    config = SearchConfig().override(
-        {
-            "steps": steps,
-            "letters": letters,
-            "paths": "one" if single_path else "all",
-            "latencies": read_pairs("--latencies", latencies),
-            "latency_weight": latency_weight,
-            **own,
-        },
-        "search",
-    )
+    base, folder = sublayer.config(name), Path(out or f"supernets/{Path(name).stem}")
+    asked = {"steps": steps, "letters": letters, "paths": "one" if single_path else "all", **own}
+    config = SearchConfig().override(asked, "search")
     train = TrainConfig().override({"steps": config.steps, **of["train"]}, "train")
+    if latency_weight:
+        seconds = read_pairs("--latencies", latencies) or find_latencies(base, model, config, train, folder)
+        config = config.override({"latencies": seconds, "latency_weight": latency_weight}, "search")
+    elif latencies:
+        raise ValueError("--latencies: they count only with --latency-weight; give one, such as --latency-weight 10")
     text = DataConfig.guess(_absolute(data))
-    folder = Path(out or f"supernets/{Path(name).stem}")
     shown = search(
-        sublayer.config(name),
+        base,
         text.override(of["data"], "data") if of["data"] else text,
         folder,
         config,
@@ -121,6 +119,28 @@ def supernet(
         tell=bar() if sys.stdout.isatty() and not json else None,
     )
     _print_json(shown) if json else _print_table(shown, folder)
+
+
+def find_latencies(
+    base: Model.Config, changes: dict[str, Any], config: SearchConfig, train: TrainConfig, folder: Path
+) -> dict[str, float]:
+    """Those that the search in this folder began with, or measured: a segment as training reads it, one row of it."""
+    from sublayer.measurement import Predictor, Setting
+    from sublayer.nas.supernet.folder import ASKED, Folder
+    from sublayer.nas.supernet.latency import latencies
+    from sublayer.nas.supernet.stack import over
+    from sublayer.nn.model import Decoder
+    from sublayer.nn.model.single import SingleStack
+
+    if (folder / ASKED).exists():
+        return Folder(folder).search.latencies
+    made = base.but({key: value for key, value in changes.items() if key != "vocab"})
+    if not isinstance(made, SingleStack.Config):
+        raise ValueError(f"{made.tag}: only a model with one stack can be searched; use a decoder or an encoder")
+    over(made, config.letters)  # says what is wrong with the letters before they are measured
+    task = "segment" if isinstance(made, Decoder.Config) else "prefill"
+    with Predictor(Setting(task=task, length=train.length)) as predictor:
+        return latencies(made, config.letters, lambda one: predictor.predict(one).latency)
 
 
 def read_pairs(option: str, text: str) -> dict[str, float]:
