@@ -31,6 +31,7 @@ app.command(
 app.command("sublayer.cli.train:resume", name="resume", help="Go on with a run that was stopped.")
 app.command("sublayer.cli.eval:evaluate", name="eval", help="Score a trained model on a text it has not seen.")
 app.command("sublayer.cli.generate:generate", name="generate", help="A trained model goes on with a text.")
+app.command("sublayer.cli.measure:measure", name="measure", help="Time and memory of models on this machine.")
 app.command("sublayer.cli.runs:runs", name="runs", help="What was trained, and how far it came.")
 
 

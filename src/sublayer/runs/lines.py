@@ -29,9 +29,14 @@ class Lines:
             ) from error
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.after(0)
+
+    def after(self, size: int) -> Iterator[dict[str, Any]]:
+        """Those that follow the first `size` bytes, which end with a line."""
         if not self.path.exists():
             return
         with open(self.path, "rb") as file:
+            file.seek(size)
             for line in file:
                 if line.endswith(b"\n"):
                     yield self._read(line)

@@ -1,0 +1,59 @@
+"""Smoothing: what sizes measured apart have to say about each other.
+
+Times go up with sizes in a few known ways: a constant, the widths, their products. The more a device wavers, the more
+an odd reading is taken for wavering and drawn to that curve; on a steady one, readings stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+LEAST = 8
+"""Sizes without which there is no curve to speak of."""
+SWEEPS = 20
+OUTLIER = 2.0
+"""Residuals beyond so many median ones count for less."""
+
+
+def smooth(sizes: Sequence[tuple[int, int | None]], seconds: Sequence[float], wavering: float) -> list[float]:
+    """Each time drawn to the curve through all. sizes: (dim, inner). wavering: the deviation of one in logarithms."""
+    found = np.array(seconds)
+    if len(found) < LEAST or not (found > 0).all():
+        return list(seconds)
+    curve = _fit(_ways(sizes), found)
+    if not (curve > 0).all():
+        return list(seconds)
+    off = np.log(found / curve)
+    true = max(0.0, float(np.median(np.abs(off)) / 0.6745) ** 2 - wavering**2)
+    trust = true / (true + wavering**2) if wavering else 1.0
+    return [float(value) for value in curve * np.exp(trust * off)]
+
+
+def _ways(sizes: Sequence[tuple[int, int | None]]) -> np.ndarray:
+    """How a time can depend on sizes, a column each."""
+    dim = np.array([float(d) for d, _ in sizes])
+    inner = dim if sizes[0][1] is None else np.array([float(f or 0) for _, f in sizes])
+    columns = (
+        [np.ones_like(dim), dim, dim * inner] if sizes[0][1] is None else [np.ones_like(dim), dim, inner, dim * inner]
+    )
+    return np.stack(columns, axis=1)
+
+
+def _fit(ways: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Least squares of relative errors, outliers weighed less; shares that come out negative are left out."""
+    weights = np.ones_like(seconds)
+    used = list(range(ways.shape[1]))
+    curve = seconds
+    for _ in range(SWEEPS):
+        rows = ways * (weights / curve)[:, None]
+        shares = np.linalg.lstsq(rows[:, used], weights * seconds / curve, rcond=None)[0]
+        if (shares < 0).any() and len(used) > 1:
+            used.pop(int(np.argmin(shares * ways[:, used].mean(0))))
+            continue
+        curve = ways[:, used] @ shares
+        off = np.abs(np.log(seconds / curve))
+        limit = OUTLIER * max(float(np.median(off)), 1e-6)
+        weights = np.minimum(1.0, limit / np.maximum(off, limit)) ** 0.5
+    return curve

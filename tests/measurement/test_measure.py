@@ -1,0 +1,135 @@
+"""Whole models, read in processes of their own. What they take in seconds no test can say; what they hold, it can."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+import sublayer
+from sublayer.cli import main
+from sublayer.measurement import Setting, Worker, measure, passes
+from sublayer.measurement.allocations import allocated
+from sublayer.nn.config import ConfigError
+
+SMALL = {"s.heads": 2, "f.inner": 128}
+
+
+def small(name="gpt2", **fields):
+    return sublayer.config(name, SMALL, **{"dim": 64, "layout": "(sf)x2", "vocab": 256, **fields})
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with Worker(Setting(threads=1)) as worker:
+        yield worker
+
+
+def test_weights_are_the_parameters(worker):
+    config = small(position="rotary")
+    reading = worker.read(config, seconds=0.01)
+    assert reading.parts.weights == 4 * config.cost().params
+    assert reading.memory == reading.parts.weights + reading.parts.state + reading.parts.peak
+    assert 0 < reading.low <= reading.latency <= reading.high
+    assert reading.high_water is None
+
+
+def test_a_memory_is_carried_state(worker):
+    config = sublayer.config(
+        "transformer-xl-24", {"s.heads": 2, "s.memory.length": 100}, dim=64, layout="(sf)x2", vocab=256
+    )
+    with_memory, without = worker.read(config, seconds=0.01), worker.read(config, memory=0, seconds=0.01)
+    state = 2 * 100 * 64 * 4  # of two attentions the hidden states
+    assert state <= with_memory.parts.state - without.parts.state <= state + 4096
+
+
+@pytest.mark.parametrize("name", ["gpt2", "transformer-xl-24", "llama"])
+@pytest.mark.parametrize("task", ["segment", "prefill", "token"])
+def test_every_task_can_be_run_again_and_again(name, task):
+    config = small(name)
+    setting = Setting(task=task, length=16, threads=1)
+    with torch.inference_mode():
+        made = passes.make(passes.build(config, "cpu"), setting)
+        made.run()
+        for _ in range(40):
+            made.prepare()
+            made.run()
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_high_water_mark_agrees_with_what_was_counted():
+    config = sublayer.config("llama", {"s.heads": 8}, dim=512, layout="(sf)x8", vocab=2000)
+    (reading,) = measure([config], Setting(length=64, threads=1), seconds=0.1, tolerance=1.0)
+    assert reading.memory > 50e6
+    if sys.platform == "linux":
+        assert reading.high_water is not None
+        assert abs(reading.high_water / reading.memory - 1) < 0.1
+
+
+def test_allocations_are_counted_to_the_byte():
+    kept = []
+
+    def run():
+        kept.append(torch.empty(1000))
+        torch.empty(5000)
+
+    found = allocated(run)
+    assert (found.kept, found.peak) == (4000, 24_000)
+
+
+def test_what_cannot_be_measured_is_said_before_it_is_tried(worker):
+    with pytest.raises(ConfigError, match=r"learned positions"):
+        worker.read(small(), memory=2000)
+    with pytest.raises(ConfigError, match="do not go on"):
+        worker.read(sublayer.config("bert-base"))
+    with pytest.raises(ConfigError, match="GiB"):
+        worker.read(sublayer.config("llama", dim=65536, layout="(sf)x100"))
+
+
+def test_a_process_that_dies_is_told_in_a_line():
+    with Worker(Setting(threads=1)) as worker:
+        worker._process.kill()
+        worker._process.wait()
+        with pytest.raises(ValueError, match="was killed"):
+            worker.read(small())
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """No test depends on how quiet the machine is."""
+    monkeypatch.setattr("sublayer.measurement.worker.NOISY", float("inf"))
+
+
+def test_a_device_that_is_too_noisy_is_told_in_a_line(monkeypatch):
+    monkeypatch.setattr("sublayer.measurement.worker.NOISY", -1.0)
+    with pytest.raises(ValueError, match="too noisy to measure: .* stop other programs"):
+        measure([small()], Setting(threads=1), seconds=0.01)
+
+
+@pytest.mark.usefixtures("patient")
+def test_the_verb_prints_json(capsys):
+    main(["measure", "gpt2", "dim=64", "layout=(sf)x1", "s.heads=2", "vocab=256", "--seconds", "0.05", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["models"][0]["latency"] > 0
+    assert told["models"][0]["device"]["processor"]
+    assert told["setting"]["task"] == "segment"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no model is named"),
+        (["gtp2"], "did you mean"),
+        (["gpt2", "--length", "0"], "length"),
+        (["gpt2", "--seconds", "-1"], "seconds=-1"),
+        (["bert-base", "--task", "token"], "use prefill"),
+        (["gpt2", "--device", "nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_input_is_one_line(words, said, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["measure", *words])
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
