@@ -1,0 +1,83 @@
+"""Judging: how well each proxy ranks a set of models whose perplexity is known."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sublayer.data.atomic import writing
+from sublayer.nas import ranking
+from sublayer.nas.proxies.base import find
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Models:
+    """A set of trained models, each figure a list with one entry a model."""
+
+    name: str
+    names: Sequence[str]
+    perplexity: Sequence[float]
+    scores: Mapping[str, Sequence[float | None]]
+    """By proxy; None where a model has none."""
+    latency: Sequence[float] | None = None
+    """Seconds; None unless all are known."""
+    seconds: Mapping[str, float] | None = None
+    """That each proxy took for a model, on average."""
+    dropped: int = 0
+    """Models left out, since their perplexity is not known."""
+
+    def __len__(self) -> int:
+        return len(self.perplexity)
+
+    def judge(self) -> dict[str, Any]:
+        """The figures of every proxy, the best first, and the points that pictures are drawn of; plain data."""
+        told = [self._judge(name) for name in self.scores]
+        return {
+            "set": self.name,
+            "models": len(self),
+            "dropped": self.dropped,
+            "proxies": sorted(told, key=lambda one: math.inf if one["spearman"] is None else -one["spearman"]),
+            "points": {
+                "name": list(self.names),
+                "ppl": list(self.perplexity),
+                "latency": None if self.latency is None else list(self.latency),
+                "scores": {name: list(values) for name, values in self.scores.items()},
+            },
+        }
+
+    def _judge(self, name: str) -> dict[str, Any]:
+        proxy, scores = find(name), self.scores[name]
+        there = [n for n, value in enumerate(scores) if value is not None]
+        told: dict[str, Any] = {"name": name, "higher": proxy.higher, "needs": proxy.needs, "cite": proxy.cite}
+        told |= {"models": len(there), "seconds": (self.seconds or {}).get(name)}
+        if len(there) < ranking.LEAST:
+            return {**told, **ranking.NOTHING}
+        sign = 1.0 if proxy.higher else -1.0
+        score = sign * np.array([scores[n] for n in there], dtype=float)
+        latency = None if self.latency is None else np.array(self.latency)[there]
+        return {**told, **ranking.describe(score, np.array(self.perplexity)[there], latency)}
+
+
+def judge(sets: Sequence[Models], of: str) -> dict[str, Any]:
+    """Each set by itself; those too small to have an order are named."""
+    ranked = [one for one in sets if len(one) >= ranking.LEAST]
+    if not ranked:
+        most = max((len(one) for one in sets), default=0)
+        raise ValueError(
+            f"{of}: {most} models with a perplexity, at least {ranking.LEAST} are needed to rank them; add some"
+        )
+    skipped = [{"set": one.name, "models": len(one)} for one in sets if len(one) < ranking.LEAST]
+    return {"format": FORMAT, "of": of, "metric": "ppl", "sets": [one.judge() for one in ranked], "skipped": skipped}
+
+
+def write(told: dict[str, Any], path: Path) -> None:
+    with writing(path) as file:
+        file.write(json.dumps(told, indent=2).encode() + b"\n")

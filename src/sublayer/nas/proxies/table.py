@@ -1,0 +1,139 @@
+"""A table of trained models as CSV: a row a model; `ppl` and proxies, and `set`, `name`, `latency_ms` where known.
+
+It is what `sublayer proxies` writes, and what others have published: where `backbone` names a paper, with n_layer,
+d_model, n_head and d_inner, FLOPs are counted from them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sublayer import api
+from sublayer.data.atomic import writing
+from sublayer.nas.proxies.base import names
+from sublayer.nas.proxies.judging import Models
+from sublayer.nn.config import ConfigError
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table."""
+
+    path: Path
+    line: int
+    cells: dict[str, str]
+
+    def number(self, column: str) -> float | None:
+        """None where the cell is empty."""
+        text = (self.cells.get(column) or "").strip()
+        if not text:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ValueError(
+                f"{self.path}, line {self.line}, column {column}: expected a number, got {text!r}; correct it, or "
+                "leave the cell empty"
+            )
+        return value
+
+    @cached_property
+    def flops(self) -> float | None:
+        """Of a segment, as its backbone would have it; None where that is not told."""
+        told = {name: (self.cells.get(name) or "").split() for name in ("n_head", "d_inner")}
+        layers, dim = self.cells.get("n_layer"), self.cells.get("d_model")
+        if not (layers and dim and all(told.values()) and self.cells.get("backbone") in api.names()):
+            return None
+        try:
+            heads, inner = ([int(value) for value in values] for values in told.values())
+            sizes = {"dim": int(dim), "layout": f"(sf)x{int(layers)}", "s.heads": heads, "f.inner": inner}
+            length, memory = (int(self.cells.get(name) or 64) for name in ("tgt_len", "mem_len"))
+            config = api.config(self.cells["backbone"], sizes)
+        except (ConfigError, ValueError):
+            return None
+        return config.cost(length, memory if config.carries else 0).flops.total
+
+
+def read(path: Path | str) -> list[Models]:
+    """The sets of a table, in its order; rows without a perplexity are counted, not kept."""
+    rows = _rows(Path(path))
+    known = [name for name in names() if name in rows[0].cells]
+    sets: dict[str, list[Row]] = {}
+    for row in rows:
+        sets.setdefault(row.cells.get("set") or "all", []).append(row)
+    if "flops" not in known and all(row.flops is not None for row in rows):
+        known = sorted([*known, "flops"], key=names().index)
+    if not known:
+        raise ValueError(f"{path}: no column to rank by; name one as a proxy ({', '.join(names())})")
+    return [_models(name, of, known) for name, of in sets.items()]
+
+
+def write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+    """What is None is left empty; numbers read back to the same bits."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(columns)
+    table.writerows(["" if row.get(name) is None else row[name] for name in columns] for row in rows)
+    with writing(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def _models(name: str, rows: list[Row], known: list[str]) -> Models:
+    perplexities = [_positive(row, "ppl") for row in rows]
+    kept = [row for row, value in zip(rows, perplexities, strict=True) if value is not None]
+    latency = [_positive(row, "latency_ms") for row in kept]
+    return Models(
+        name,
+        [row.cells.get("name") or str(row.line) for row in kept],
+        [value for value in perplexities if value is not None],
+        {one: [_score(row, one) for row in kept] for one in known},
+        [value / 1000 for value in latency if value is not None] if all(latency) else None,
+        dropped=len(rows) - len(kept),
+    )
+
+
+def _score(row: Row, name: str) -> float | None:
+    return row.number(name) if name in row.cells else row.flops
+
+
+def _positive(row: Row, column: str) -> float | None:
+    value = row.number(column)
+    if value is not None and value <= 0:
+        raise ValueError(
+            f"{row.path}, line {row.line}, column {column}: expected more than 0, got {value:g}; correct it"
+        )
+    return value
+
+
+def _rows(path: Path) -> list[Row]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file; give a table as CSV, with a column ppl") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read: {error}; give a table as CSV, in UTF-8") from None
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    try:
+        columns = [name.strip() for name in reader.fieldnames or ()]
+        if "ppl" not in columns:
+            told = ", ".join(columns) or "none"
+            raise ValueError(f"{path}: no column ppl, which says how good a model is in truth; the columns are {told}")
+        reader.fieldnames = columns
+        rows = [Row(path, reader.line_num, cells) for cells in reader]
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: not CSV: {error}; correct it") from None
+    if not rows:
+        raise ValueError(f"{path}: a header and no rows; add a row for each trained model")
+    for row in rows:
+        if None in row.cells or None in row.cells.values():
+            raise ValueError(f"{path}, line {row.line}: not as many cells as the {len(columns)} columns; correct it")
+    return rows
