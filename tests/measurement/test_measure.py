@@ -1,13 +1,11 @@
 """Whole models, read in processes of their own. What they take in seconds no test can say; what they hold, it can."""
 
-import json
 import sys
 
 import pytest
 import torch
 
 import sublayer
-from sublayer.cli import main
 from sublayer.measurement import Setting, Worker, measure, passes
 from sublayer.measurement.allocations import allocated
 from sublayer.nn.config import ConfigError
@@ -102,34 +100,5 @@ def patient(monkeypatch):
 
 def test_a_device_that_is_too_noisy_is_told_in_a_line(monkeypatch):
     monkeypatch.setattr("sublayer.measurement.worker.NOISY", -1.0)
-    with pytest.raises(ValueError, match="too noisy to measure: .* stop other programs"):
+    with pytest.raises(ValueError, match=r"too noisy to measure: .* stop other programs"):
         measure([small()], Setting(threads=1), seconds=0.01)
-
-
-@pytest.mark.usefixtures("patient")
-def test_the_verb_prints_json(capsys):
-    main(["measure", "gpt2", "dim=64", "layout=(sf)x1", "s.heads=2", "vocab=256", "--seconds", "0.05", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["models"][0]["latency"] > 0
-    assert told["models"][0]["device"]["processor"]
-    assert told["setting"]["task"] == "segment"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "no model is named"),
-        (["gtp2"], "did you mean"),
-        (["gpt2", "--length", "0"], "length"),
-        (["gpt2", "--seconds", "-1"], "seconds=-1"),
-        (["bert-base", "--task", "token"], "use prefill"),
-        (["gpt2", "--device", "nonsense"], "nonsense"),
-    ],
-)
-def test_wrong_input_is_one_line(words, said, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["measure", *words])
-    assert stopped.value.code == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1

@@ -57,12 +57,15 @@ class Specimens:
         bare = {"stack": stack | {"final_norm": {"kind": "none"}}}
         self.frame = Kind(_json(data | {"stack": stack}))
         self._around = _json(data | few | bare)
+        bare["stack"] |= {"position": {"kind": "none"}}
+        self._anywhere = _json(data | few | bare)
 
     def sublayer(self, part: Part.Config) -> tuple[Kind, int | None]:
         """The kind of a sublayer and its inner width, None if its part has none."""
         width = getattr(part, "width", None) if hasattr(part, "inner") else None
         told = {name: value for name, value in part.dump().items() if name != "inner" or width is None}
-        return Kind(self._around, _json(told)), None if width is None else width(self.dim)
+        around = self._around if hasattr(part, "position") else self._anywhere  # what places are does not concern it
+        return Kind(around, _json(told)), None if width is None else width(self.dim)
 
 
 def copies(specimen: SingleStack.Config) -> int:

@@ -27,8 +27,6 @@ from sublayer.nn.model import Model
 from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Lines
 
-SEAL = "seal"
-"""The name of the line that ends what curves and pace are made of."""
 TOLERANCE, SECONDS = 0.03, 0.25
 """How well a specimen's time is to be known, and for how long that is tried each time."""
 ROUNDS = 2
@@ -97,7 +95,7 @@ class Table:
         self.measured = 0
         """Readings that were not there and had to be made."""
         self._readings: dict[str, list[Reading]] = {}
-        self._sealed: dict[str, list[Reading]] | None = None
+        self._pace: Pace | None = None
         self._rungs: dict[Rung, Entry] = {}
         self._entries: dict[Rung, Entry] = {}
         self._size = 0
@@ -123,7 +121,11 @@ class Table:
         return [(Rung(kind, d, f, memory), share * part) for d, share in dims for f, part in widths]
 
     def learn(self, rungs: Collection[Rung], told: Told = lambda done, total: None) -> None:
-        """Measure what is missing, in random order, round after round; then seal it, and draw curves through it."""
+        """Measure what is missing, in random order, round after round.
+
+        What is learned first settles pace and curves, by its own readings alone: the same predictions follow from the
+        same table, however much is added to it later.
+        """
         wanted = list(dict.fromkeys([*rungs, *(rung.frame for rung in rungs)]))
         with cache.held(self.lines.path):
             self._refresh()
@@ -134,8 +136,9 @@ class Table:
         for n, (rung, times) in enumerate(todo):
             told(n, len(todo))
             self._read(rung.name, rung.specimen, rung.memory, TOLERANCE, SECONDS, times)
-        self._seal()
-        self._draw(wanted)
+        if self._pace is None and wanted:
+            self._pace = Pace.of([self._readings[rung.name][:ROUNDS] for rung in wanted])
+            self._draw(wanted)
 
     def whole(self, config: Model.Config, memory: int, *, tolerance: float, seconds: float) -> Reading:
         """A whole model, by a process that goes on to the next: what was read before is not read again."""
@@ -144,8 +147,8 @@ class Table:
 
     @property
     def pace(self) -> Pace:
-        """Of this device, by what was read before the seal; by all there is, where there is none yet."""
-        return self._pace if self._sealed is not None else Pace.of(self._readings.values())
+        """Of this device, by what was learned first; by all there is, where nothing was."""
+        return self._pace or Pace.of(self._readings.values())
 
     def __enter__(self) -> Table:
         return self
@@ -162,7 +165,7 @@ class Table:
 
     def _make(self, rung: Rung) -> Entry:
         readings = self._read(rung.name, rung.specimen, rung.memory, TOLERANCE, SECONDS, 1)
-        latency, parts, count = self.pace.usual(readings), readings[0].parts, rung.copies
+        latency, parts, count = self.pace.usual(readings[:ROUNDS]), readings[0].parts, rung.copies
         passing = parts.peak - parts.kept
         if rung.kind.part is None:
             return Entry(latency, parts.state, parts.kept, passing)
@@ -197,15 +200,8 @@ class Table:
                     self._add({"name": name, **read.dump(), "device": self.device["id"]})
         return self._readings[name]
 
-    def _seal(self) -> None:
-        """From here on predictions are in the same seconds, here and wherever the table is read again."""
-        with cache.held(self.lines.path):
-            self._refresh()
-            if self._sealed is None:
-                self._add({"name": SEAL})
-
     def _add(self, line: dict[str, object]) -> None:
-        self.measured += line["name"] != SEAL
+        self.measured += 1
         self.lines.add(line)
         self._refresh()
 
@@ -213,10 +209,6 @@ class Table:
         """What was added, by this process or by others; for whoever holds the lock."""
         self.lines.mend()
         for line in self.lines.after(self._size):
-            name = line.pop("name")
-            if name != SEAL:
-                self._readings.setdefault(str(name), []).append(Reading.read(line | {"device": self.device}))
-            elif self._sealed is None:
-                self._sealed = {name: list(readings) for name, readings in self._readings.items()}
-                self._pace = Pace.of(self._sealed.values())
+            name = str(line.pop("name"))
+            self._readings.setdefault(name, []).append(Reading.read(line | {"device": self.device}))
         self._size = self.lines.size
