@@ -79,9 +79,9 @@ def journal(path: Path, objectives: int, trials: int) -> None:
         study.add_trial(optuna.create_trial(values=[values[0], *(value * worse for value in values[1:])]))
 
 
-def row(name: str, layout: str, mean: float, seeds: int = 3, **changed: Any) -> dict[str, Any]:
+def row(name: str, layout: str, about: float, /, seeds: int = 3, **changed: Any) -> dict[str, Any]:
     draw = random.Random(name)
-    losses = [mean + 0.02 * (draw.random() - 0.5) for _ in range(seeds)]
+    losses = [about + 0.02 * (draw.random() - 0.5) for _ in range(seeds)]
     mean = sum(losses) / seeds
     bits = {key: value / math.log(2) for key, value in (("mean", mean), ("low", mean - 0.015), ("high", mean + 0.015))}
     took = 1e-3 * (3 + 5 * layout.count("s"))

@@ -121,7 +121,7 @@ def _bundle() -> str:
     """Vega, Vega-Lite and what embeds them, as one script."""
     import vl_convert
 
-    return vl_convert.javascript_bundle(vl_version=MODERN)
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=MODERN)
 
 
 def _own(name: str) -> str:

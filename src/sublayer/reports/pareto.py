@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from sublayer.nas.pareto import front as front_of
 from sublayer.reports.charts import ACCENT, PALE, RAMP, Figure, Rows, altair, axis, look, table, thin
@@ -54,7 +55,7 @@ def pairs(objectives: Sequence[Objective], front: Sequence[Point]) -> list[tuple
 
 def figures(objectives: Sequence[Objective], front: Sequence[Point], trials: Sequence[Point], of: int) -> list[Figure]:
     """One for each pair; `of`: how many were tried, of which `trials` are at hand."""
-    dots = thin([_row(one) for one in trials], DOTS)
+    dots = thin([_shown(one, objectives) for one in trials], DOTS)
     return [_figure(objectives, front, dots, of, pair) for pair in pairs(objectives, front)]
 
 
@@ -64,19 +65,18 @@ def _figure(
     alt = altair()
     up, along = objectives[pair[0]], objectives[pair[1]]
     third = [objective for at, objective in enumerate(objectives) if at not in pair][:1]
-    shown = [_shown(row, objectives) for row in dots]
-    points = [_shown(_row(one), objectives) for one in front]
+    points = [_shown(one, objectives) for one in front]
     where = {
-        "x": alt.X(_field(pair[1]), **axis(along.scale, _column(shown + points, pair[1]), f", {along.better}")),
-        "y": alt.Y(_field(pair[0]), **axis(up.scale, _column(shown + points, pair[0]), f", {up.better}")),
+        "x": alt.X(_field(pair[1]), **axis(along.scale, _column(dots + points, pair[1]), f", {along.better}")),
+        "y": alt.Y(_field(pair[0]), **axis(up.scale, _column(dots + points, pair[0]), f", {up.better}")),
     }
     tips = [alt.Tooltip(_field(at), title=one.scale.label, format=",.4~f") for at, one in enumerate(objectives)]
     said = [alt.Tooltip("number:Q", title="trial"), *tips]
-    edge = [_shown(_row(one), objectives) for one in nondominated(front, pair, objectives)]
+    edge = [_shown(one, objectives) for one in nondominated(front, pair, objectives)]
     step = "step-before" if along.maximize else "step-after"
     layers = []
-    if shown:
-        pale = alt.Chart(table(shown)).mark_circle(size=14, color=PALE, opacity=0.35)
+    if dots:
+        pale = alt.Chart(table(dots)).mark_circle(size=14, color=PALE, opacity=0.35)
         layers.append(pale.encode(**where, tooltip=said))
     layers.append(alt.Chart(table(edge)).mark_line(color=ACCENT, strokeWidth=1.5, interpolate=step).encode(**where))
     on = alt.Chart(table(points)).mark_circle(opacity=0.95, size=64, color=ACCENT)
@@ -85,7 +85,7 @@ def _figure(
         at, name = objectives.index(third[0]), third[0].scale.label
         ramp = alt.Scale(range=list(RAMP), zero=False)
         coloured["color"] = alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(gradientLength=160))
-        coloured["size"] = alt.Size(_field(at), scale=alt.Scale(range=[36, 150], zero=False), legend=None)
+        coloured["size"] = alt.Size(_field(at), title=name, scale=alt.Scale(range=[36, 150], zero=False))
     layers.append(on.encode(**where, **coloured, tooltip=[*said, alt.Tooltip("layout:N", title="layout")]))
     title = f"{up.scale.title} against {along.scale.title}"
     return Figure(
@@ -102,21 +102,16 @@ def _note(front: Sequence[Point], dots: Rows, of: int, third: Sequence[Objective
     return f"{tried}Dots: the {len(front)} on the front in all objectives{rest}. Line: the front in these two."
 
 
-def _row(one: Point) -> dict[str, object]:
-    return {"number": one.number, "layout": one.layout, "values": one.values}
-
-
-def _shown(row: dict[str, object], objectives: Sequence[Objective]) -> dict[str, object]:
+def _shown(one: Point, objectives: Sequence[Objective]) -> dict[str, Any]:
     """In the units of the axes, under names that need no quoting."""
-    values = row["values"]
-    assert isinstance(values, Sequence)
-    figures = {f"o{at}": one.scale.shown(value) for at, (one, value) in enumerate(zip(objectives, values, strict=True))}
-    return {"number": row["number"], **({"layout": row["layout"]} if row["layout"] else {}), **figures}
+    figures = [objective.scale.shown(value) for objective, value in zip(objectives, one.values, strict=True)]
+    said = {"layout": one.layout} if one.layout else {}
+    return {"number": one.number, **said, **{f"o{at}": value for at, value in enumerate(figures)}}
 
 
 def _field(at: int) -> str:
     return f"o{at}:Q"
 
 
-def _column(rows: Iterable[dict[str, object]], at: int) -> list[float | None]:
-    return [value if isinstance(value := row[f"o{at}"], float) else None for row in rows]
+def _column(rows: Rows, at: int) -> list[float | None]:
+    return [row[f"o{at}"] for row in rows]

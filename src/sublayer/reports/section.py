@@ -44,7 +44,7 @@ class Column:
 
 
 def table(columns: Sequence[Column], caption: str) -> Markup:
-    """A table that scrolls in its own box; columns without a figure are left out."""
+    """A table that scrolls in its own box, under a caption that wraps; columns without a figure are left out."""
     shown = [column for column in columns if not column.blank]
     kinds = ["number" if column.number else None for column in shown]
     head = tag(
@@ -52,8 +52,9 @@ def table(columns: Sequence[Column], caption: str) -> Markup:
     )
     rows = zip(*(column.cells for column in shown), strict=True)
     body = (tag("tr", (tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True))) for row in rows)
-    inside = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
-    return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    inside = tag("table", tag("thead", head), tag("tbody", body), aria_label=caption)
+    box = tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return join(tag("p", caption, class_="caption"), box)
 
 
 def model_cell(layout: str, config: dict[str, Any] | None) -> Markup:
@@ -68,8 +69,8 @@ def legend(layouts: Iterable[str]) -> Markup:
 
 def key(entries: Sequence[tuple[str, str]]) -> Markup:
     """Colours and their meaning, as a list that wraps."""
-    swatch = ((tag("i", style=f"background:{colour}"), label) for label, colour in entries)
-    return tag("ul", (tag("li", *pair) for pair in swatch), class_="key")
+    items = (tag("li", tag("i", style=f"background:{colour}"), label) for label, colour in entries)
+    return tag("ul", items, class_="key")
 
 
 def heading(words: str) -> Markup:
@@ -81,13 +82,13 @@ def paragraph(*words: str) -> Markup:
 
 
 def folded(title: str, *inside: str) -> Markup:
-    """For whoever wants to know; open in print."""
+    """For whoever wants to know; what is not unfolded is not printed."""
     return tag("details", tag("summary", title), *inside)
 
 
 def facts(data: dict[str, Any]) -> Markup:
     """Names and values, nested ones as JSON."""
-    pairs = ((tag("dt", str(name)), tag("dd", plain(value))) for name, value in data.items())
+    pairs = (join(tag("dt", str(name)), tag("dd", plain(value))) for name, value in data.items())
     return tag("dl", pairs)
 
 

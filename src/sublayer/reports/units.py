@@ -92,7 +92,7 @@ def signed(value: float | None, decimals: int = 1) -> str:
     """+3.1 % or −0.4 %."""
     if value is None:
         return "—"
-    return f"{value:+.{decimals}f} %".replace("-", "−")
+    return f"{value:+.{decimals}f}\u00a0%".replace("-", "−")
 
 
 def plural(count: int, noun: str) -> str:

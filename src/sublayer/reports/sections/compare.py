@@ -2,87 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 from sublayer.reports import curves
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, axis, look
 from sublayer.reports.charts import table as rows_of
-from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
+from sublayer.reports.comparison import Difference, Interval, Row, Table
+from sublayer.reports.folders import KINDS, Found, read, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, facts, folded, heading, legend, model_cell, table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import KNOWN, Scale, plural, scale
+from sublayer.reports.units import Scale, plural, scale
 
 LINE = 34
 """Pixels from row to row of the chart."""
-
-
-class Interval(Record):
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-class Difference(Interval):
-    """To the first variant, seed by seed."""
-
-    verdict: str = ""
-
-
-class Row(Record):
-    name: str
-    layout: str = ""
-    config: dict[str, Any] | None = None
-    params: float | None = None
-    seeds: list[int] = []
-    losses: list[float | None] = []
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    bits_per_byte: Interval | None = None
-    latency: Any = None
-    memory: Any = None
-    tokens_per_second: Any = None
-    tokens: Any = None
-    difference: Difference | None = None
-    diverged: dict[str, Any] = {}
-    runs: list[str] = []
-
-    def figure(self, name: str) -> float | None:
-        """A number, or the middle of one that was written with its spread."""
-        value = getattr(self, name)
-        if isinstance(value, dict):
-            value = next((value[key] for key in ("mean", "median", name) if key in value), None)
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-class Table(Record):
-    """table.json."""
-
-    rows: list[Row]
-    metric: str = "valid_loss"
-    how: str = ""
-    baseline: str | None = None
-    asked: dict[str, Any] = {}
-    device: dict[str, Any] | None = None
-
-    @property
-    def label(self) -> str:
-        """With its unit, for an axis."""
-        return scale(self.metric, []).label
-
-    @property
-    def title(self) -> str:
-        return KNOWN.get(self.metric, (self.metric.replace("_", " "), ""))[0]
-
-    @property
-    def ranked(self) -> list[Row]:
-        """The best first; those without a result last."""
-        return sorted(self.rows, key=lambda row: (row.mean is None, row.mean or 0.0))
 
 
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
@@ -130,8 +65,8 @@ def _verdicts(said: Table) -> str:
     for row in said.rows:
         if row.difference is not None and row.name != said.baseline:
             found.setdefault(row.difference.verdict, []).append(row.name)
-    told = "; ".join(f"{verdict}: {_enumerate(names)}" for verdict, names in found.items() if verdict)
-    return f" Against {said.baseline}, seed by seed – {told}." if told else ""
+    told = "; ".join(f"{_enumerate(names)} {verdict}" for verdict, names in found.items() if verdict)
+    return f" Against {said.baseline}, seed by seed: {told}." if told else ""
 
 
 def _table(said: Table) -> Markup:

@@ -31,7 +31,7 @@ class Judged(Record):
 
     @property
     def words(self) -> str:
-        return self.name.replace("_", " ")
+        return scale(self.name.replace("total_params", "params"), []).title
 
 
 class Points(Record):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from sublayer.reports import pareto, trials
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, axis, look, table
-from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
+from sublayer.reports.folders import KINDS, Found, read, read_asked
+from sublayer.reports.front import Front, Member
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
 from sublayer.reports.pareto import Objective, Point
@@ -17,55 +17,10 @@ from sublayer.reports.section import Column, Section, facts, folded, heading, le
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import Scale, percent, plural, scale, signed
+from sublayer.reports.units import percent, plural, signed
 
 SHOWN = 24
 """Rows of the front's table before the rest is folded away."""
-
-
-class Aim(Record):
-    name: str
-    direction: str = "minimize"
-    unit: str = ""
-
-
-class Measured(Record):
-    latency: float | None = None
-    low: float | None = None
-    high: float | None = None
-    memory: float | None = None
-
-
-class Member(Record):
-    number: int
-    layout: str = ""
-    config: dict[str, Any] = {}
-    values: dict[str, float | None]
-    measured: Measured | None = None
-    run: str | None = None
-
-
-class Front(Record):
-    """front.json."""
-
-    objectives: list[Aim]
-    front: list[Member]
-    trials: int = 0
-    feasible: int | None = None
-    hypervolume: float | None = None
-    hypervolumes: list[float | None] = []
-    device: dict[str, Any] | None = None
-    setting: dict[str, Any] | None = None
-    predictor: dict[str, Any] | None = None
-
-    @property
-    def measured(self) -> list[Member]:
-        return [one for one in self.front if one.measured is not None]
-
-    def scale(self, name: str, unit: str = "") -> Scale:
-        found = [one.values.get(name) for one in self.front]
-        found += [getattr(one.measured, name, None) for one in self.measured]
-        return scale(name, found, unit)
 
 
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:

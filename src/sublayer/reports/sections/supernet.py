@@ -10,7 +10,7 @@ from sublayer.reports.charts import ACCENT, GREY, PALE, Figure, Rows, altair, by
 from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
-from sublayer.reports.section import Column, Section, facts, folded, heading, legend, model_cell
+from sublayer.reports.section import Column, Section, facts, folded, heading, key, model_cell
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
@@ -70,7 +70,7 @@ def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     said = read(found.path / result, Figures)
     drawn = (_attention(said), _thirds(said), _par(said))
     body: list[Markup | Figure] = [piece for piece in drawn if piece]
-    body += [heading("What was found"), legend([said.letters]), _table(said)]
+    body += [heading("What was found"), key(_key(said)), _table(said)]
     if runs:
         groups = [run.run.path.name.rpartition("-")[0] for run in runs]
         body += [heading("Trained from scratch"), *run_pieces.pieces(runs, tokens, groups)]
@@ -190,7 +190,7 @@ def _banded(name: str, title: str, note: str, rows: Rows, label: str, base: Base
 def _thirds(said: Figures) -> Figure | None:
     """Figure 3."""
     alt, rows = altair(), []
-    names = {letter: "identity" if letter == "-" else blocks.PARTS.get(letter, (letter,))[0] for letter in said.letters}
+    names = {letter: name for letter, (name, _) in zip(said.letters, _key(said), strict=True)}
     for place, third in zip(THIRDS, said.figure3.thirds, strict=False):
         for letter, of in third.items():
             name = names.get(letter, letter)
@@ -205,10 +205,9 @@ def _thirds(said: Figures) -> Figure | None:
             )
     if not rows:
         return None
-    colour = {letter: PALE if letter == "-" else blocks.PARTS.get(letter, blocks.OTHER)[1] for letter in said.letters}
-    key = [(names[letter], colour[letter]) for letter in said.letters]
+    entries = _key(said)
     x = alt.X("third:N", sort=list(THIRDS), title=None, axis=alt.Axis(labelAngle=0))
-    offset = alt.XOffset("part:N", sort=[name for name, _ in key])
+    offset = alt.XOffset("part:N", sort=[name for name, _ in entries])
     tips = [
         alt.Tooltip("third:N", title="where"),
         alt.Tooltip("part:N", title="part"),
@@ -219,9 +218,15 @@ def _thirds(said: Figures) -> Figure | None:
         x=x,
         xOffset=offset,
         y=alt.Y("y:Q", title="sublayers, mean over seeds"),
-        color=by_name("part", key),
+        color=by_name("part", entries),
         tooltip=tips,
     )
     spread = base.mark_rule(color=GREY, strokeWidth=1.5).encode(x=x, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
     note = "How many of each part stand in each third of the network. Lines: ± one standard deviation."
-    return Figure("thirds", "Where the parts stand", note, look(alt.layer(bars, spread), 260), key)
+    return Figure("thirds", "Where the parts stand", note, look(alt.layer(bars, spread), 260), entries)
+
+
+def _key(said: Figures) -> list[tuple[str, str]]:
+    """Name and colour of each letter that was searched over."""
+    parts = {"-": ("identity", PALE), **{letter: part[:2] for letter, part in blocks.PARTS.items()}}
+    return [parts.get(letter, (letter, blocks.OTHER[1])) for letter in said.letters]

@@ -1,0 +1,292 @@
+"""One page from folders alone: whole, self-contained, the same for the same folders, and safe from what they say."""
+
+import json
+import re
+import shutil
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from sublayer import reports
+from tests.reports import made
+from tests.training import tiny
+
+NASTY = '</script><script>alert("x")</script><img src="http://example.org/x" onerror="alert(1)">'
+
+
+@pytest.fixture(scope="module")
+def run(book, tmp_path_factory):
+    """A real one."""
+    return tiny.train(book, tmp_path_factory.mktemp("real") / "small", train__steps=6, train__log_every=1).path
+
+
+@pytest.fixture(scope="module")
+def everything(run, tmp_path_factory):
+    """One folder of each kind."""
+    root = tmp_path_factory.mktemp("all")
+    made.search(root / "search")
+    front = json.loads((root / "search" / "front.json").read_text())
+    for number, name in enumerate(("one", "two")):
+        front["front"][number]["run"] = f"runs/{name}"
+        shutil.copytree(run, root / "search" / "runs" / name)
+    made.write(root / "search" / "front.json", front)
+    made.compare(root / "compare")
+    shutil.copytree(run, root / "compare" / "runs" / "par-0")
+    made.supernet(root / "supernet")
+    made.proxies(root / "proxies")
+    shutil.copytree(run, root / "alone")
+    return root
+
+
+@pytest.fixture(scope="module")
+def page(everything, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    return reports.report([everything], path), path.read_text(encoding="utf-8")
+
+
+class Read(HTMLParser):
+    """Elements with their attributes, and what is in scripts."""
+
+    VOID = ("meta", "br", "hr")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.scripts: dict[str | None, str] = {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            name = self.found[-1][1].get("id")
+            self.scripts[name] = self.scripts.get(name, "") + data
+        elif self.open and self.open[-1] != "style":
+            self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def test_what_is_in_it(page):
+    told, text = page
+    read = Read(text)
+    assert [title.split()[0] for title in told.sections] == ["Comparison", "Proxies", "Search", "Supernet", "Run"]
+    assert told.problems == []
+    assert told.size == len(text.encode()) < 1_500_000
+    assert not read.open
+    charts = [one for one in read.all("div") if one.get("class") == "chart"]
+    assert len(charts) == told.charts > 12
+    assert all(one["role"] == "img" and one["aria-label"] for one in charts)
+    shared = json.loads(read.scripts["datasets"])
+    for one in charts:
+        spec = json.loads(read.scripts[one["data-spec"]])
+        assert spec["width"] == "container"
+        assert set(spec["datasets"]) <= shared.keys()
+    assert {"viewport", "generator"} <= {one.get("name") for one in read.all("meta")}
+    said = (
+        "120 models tried",
+        "off by",
+        "par has the lowest validation loss",
+        "ranks 24 trained models",
+        "over 16 places",
+    )
+    assert [words for words in said if words not in read.text] == []
+
+
+def test_nothing_is_fetched(page):
+    """Whatever the files say: a policy forbids it, and nothing in the page asks for it."""
+    _, text = page
+    read = Read(text)
+    policy = next(one["content"] for one in read.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "eval" not in policy
+    for tag, attributes in read.found:
+        assert tag not in ("link", "img", "iframe", "object", "base", "form")
+        assert not any(name.startswith("on") or name in ("src", "srcset", "action") for name in attributes)
+        assert (attributes.get("href") or "#").startswith("#")
+    assert not re.search(r"url\(|@import", text.split("</style>")[0])
+
+
+def test_the_policy_names_the_scripts(page):
+    """A browser runs a script only if its hash is the policy's."""
+    import hashlib
+    from base64 import b64encode
+
+    _, text = page
+    for script in re.findall(r"<script>(.*?)</script>", text, re.DOTALL):
+        assert f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}" in text.split("<style>")[0]
+
+
+def test_the_same_folders_give_the_same_bytes(page, everything, tmp_path):
+    again = reports.report([everything], tmp_path / "again.html")
+    assert again.path.read_text(encoding="utf-8") == page[1]
+
+
+def test_names_cannot_break_out(tmp_path, run):
+    """Layouts, names, verdicts and configs are somebody else's text."""
+    rows = [made.row(NASTY, NASTY, 1.4), made.row("plain", "(sf)x2", 1.5, config={"stack": {"layout": NASTY}})]
+    made.compare(tmp_path / "compare", rows, device={NASTY: NASTY}, baseline=NASTY, how=NASTY)
+    made.search(tmp_path / "search", objectives=2, trials=0)
+    front = json.loads((tmp_path / "search" / "front.json").read_text())
+    front["objectives"][0]["name"] = NASTY
+    for one in front["front"]:
+        one["layout"] = NASTY
+        one["values"][NASTY] = one["values"]["decoder_params"]
+    made.write(tmp_path / "search" / "front.json", front)
+    shutil.copytree(run, tmp_path / "runs" / "</script><script>alert(1)<".replace("/", "∕"))
+    told = reports.report([tmp_path], tmp_path / "report.html", svg=tmp_path / "svg", sample=0)
+    read = Read(told.path.read_text(encoding="utf-8"))
+    assert NASTY in read.text
+    assert len(read.all("script")) == told.charts + 3
+    assert read.all("img") == []
+    assert not read.open
+    assert all("<script" not in path.read_text() for path in told.pictures)
+    assert all(re.fullmatch(r"[a-z0-9-]+\.svg", path.name) for path in told.pictures)
+
+
+def test_a_run_tells_its_curve_and_writes(page, run, tmp_path):
+    told = reports.report(run, tmp_path / "report.html", sample=8)
+    read = Read(told.path.read_text(encoding="utf-8"))
+    assert told.charts == 2
+    assert "What the models write" in read.text
+    assert "No sample" not in read.text
+    assert "train.steps=6" in read.text
+    charts = reports.figures(run)
+    assert list(charts) == ["loss-tokens", "loss-seconds"]
+    (rows,) = charts["loss-tokens"].to_dict()["datasets"].values()
+    losses = [row["y"] for row in rows if row["kind"] == "training"]
+    assert losses == [float(f"{one:.6g}") for one in tiny.losses(_opened(run))]
+
+
+def test_a_model_that_cannot_write_says_why(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    reports.report(tmp_path / "run", tmp_path / "report.html")
+    assert "No sample: " in Read((tmp_path / "report.html").read_text(encoding="utf-8")).text
+
+
+def test_predicted_beside_measured(everything, page):
+    charts = reports.figures(everything / "search")
+    assert {
+        "front-decoder-params-latency",
+        "predicted-latency",
+        "hypervolume",
+        "trained",
+        "loss-tokens",
+    } <= charts.keys()
+    read = Read(page[1])
+    assert "latency (ms), predicted" in read.text
+    front = json.loads((everything / "search" / "front.json").read_text())["front"]
+    one = next(one for one in front if one["measured"])
+    off = 100 * (one["values"]["latency"] / one["measured"]["latency"] - 1)
+    assert f"{off:+.1f}\u00a0%".replace("-", "−") in read.text
+
+
+def test_all_trials_of_the_journal(everything):
+    spec = reports.figures(everything / "search")["front-decoder-params-latency"].to_dict()
+    assert max(len(rows) for rows in spec["datasets"].values()) == 120
+
+
+@pytest.mark.parametrize("front", [[], [made.member(1, 2, measured=False)]])
+def test_a_search_with_hardly_a_front(tmp_path, front):
+    path = made.search(
+        tmp_path / "search", trials=0, front=front, hypervolumes=[], device=None, setting=None, predictor=None
+    )
+    assert reports.report(path, tmp_path / "report.html").sections
+
+
+def test_figures_that_are_none(tmp_path):
+    """Diverged variants, models without a score, proxies without an order."""
+    nothing = {"mean": None, "low": None, "high": None, "losses": [None], "latency": None, "bits_per_byte": None}
+    made.compare(
+        tmp_path / "compare", [made.row("lost", "sf", 1.0, **nothing), made.row("kept", "sf", 1.0, low=None, high=None)]
+    )
+    points = [{"seed": 0, "word": "---", "layout": None, "attention": 0, "perplexity": None}]
+    made.supernet(tmp_path / "supernet", base=None, figure2={"points": points}, figure4={"points": []})
+    made.proxies(tmp_path / "proxies", sets=[{"set": "few", "models": 3, "proxies": []}])
+    told = reports.report(tmp_path, tmp_path / "report.html")
+    assert (len(told.sections), told.problems) == (3, [])
+
+
+def test_pictures(everything, tmp_path):
+    told = reports.report(
+        everything / "compare", tmp_path / "r.html", png=tmp_path / "png", svg=tmp_path / "svg", sample=0
+    )
+    assert len(told.pictures) == 2 * (told.charts + 1)
+    for path in told.pictures:
+        assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<svg")
+
+
+def test_one_that_is_damaged_does_not_hide_the_others(everything, tmp_path):
+    shutil.copytree(everything, tmp_path / "all")
+    (tmp_path / "all" / "search" / "front.json").write_text("{")
+    (tmp_path / "all" / "supernet" / "figures.json").write_text('{"figure2": 3}')
+    (tmp_path / "all" / "search" / "journal.log").write_text("x\n")
+    told = reports.report(tmp_path / "all", tmp_path / "report.html", sample=0)
+    assert [title.split()[0] for title in told.sections] == ["Comparison", "Proxies", "Run"]
+    assert len(told.problems) == 2
+    assert all("damaged or edited" in problem and "\n" not in problem for problem in told.problems)
+    assert "Not read: " in told.path.read_text(encoding="utf-8")
+
+
+def test_a_damaged_journal_costs_its_dots_alone(tmp_path):
+    path = made.search(tmp_path / "search")
+    (path / "journal.log").write_text('{"op_code": 99}\nnonsense\n')
+    assert reports.report(path, tmp_path / "report.html").problems == []
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda path: None, "there is no such folder"),
+        (lambda path: path.write_text("x"), "not a folder"),
+        (lambda path: path.mkdir(), "nothing to report in it"),
+        (lambda path: made.write(path / "run.json", {}), "damaged or edited"),
+        (lambda path: made.write(path / "front.json", {"front": []}), "objectives: Field required"),
+        (lambda path: made.write(path / "search.json", {}), "not there yet"),
+    ],
+)
+def test_nothing_to_say_is_said_in_a_line(tmp_path, write, words):
+    write(tmp_path / "given")
+    (tmp_path / "report.html").write_text("what was there before")
+    with pytest.raises(ValueError, match=words) as refused:
+        reports.report(tmp_path / "given", tmp_path / "report.html")
+    assert "\n" not in str(refused.value)
+    assert (tmp_path / "report.html").read_text() == "what was there before"
+
+
+def test_the_extra_that_is_missing(monkeypatch, everything, tmp_path):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(ValueError, match=r"pip install 'sublayer\[report\]'"):
+        reports.report(everything, tmp_path / "report.html")
+
+
+def test_whole_or_not_at_all(everything, tmp_path):
+    with pytest.raises(ValueError, match="a folder is there"):
+        reports.report(everything / "supernet", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_is_light():
+    """What draws and what reads journals is imported when it is used."""
+    for path in Path(reports.__file__).parent.rglob("*.py"):
+        assert not re.search(r"^(import|from) (altair|vl_convert|optuna)", path.read_text(), re.MULTILINE)
+
+
+def _opened(path):
+    from sublayer.runs import Run
+
+    return Run.open(path)
