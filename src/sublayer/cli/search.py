@@ -121,11 +121,11 @@ def search(
     needed = {one.name for one in wanted} | {figure for figure, most in limits.items() if most}
     with ExitStack() as stack:
         view = stack.enter_context(front.view(sys.stdout.isatty() and not json))
-        stages, notes = [], {"setting": setting.dump()}
+        stages, ahead, notes = [], None, {"setting": setting.dump()}
         if needed & {"latency", "memory"}:
-            predictor = stack.enter_context(Predictor(setting, plugins=plugin or (), told=view.say))
+            predictor = stack.enter_context(Predictor(setting, plugins=plugin or ()))
             notes["device"] = predictor.table.device
-            stages = _predicting(predictor, space, limits)
+            stages, ahead = _predicting(predictor, space, limits, view.say)
         stages += _proxies(needed, text, seed)
         result = search_space(
             space,
@@ -142,6 +142,7 @@ def search(
             notes=notes,
             remeasure=_measuring(setting, plugin or [], view.say) if "device" in notes else None,
             tell=view.tell,
+            ahead=ahead or (lambda configs: None),
         )
         if train:
             assert text is not None
@@ -191,28 +192,34 @@ def _space(name: str, words: tuple[str, ...], text: Dataset | None) -> Space:
     return space if text is None or "vocab" in changes else space.fitted(text.vocab)
 
 
-def _predicting(predictor: Predictor, space: Space, limits: dict[str, str | None]) -> list[Any]:
-    """First what a model needs at least, then what it takes; predictions are fitted to models within the limits."""
+def _predicting(predictor: Predictor, space: Space, limits: dict[str, str | None], say: Any) -> tuple[list[Any], Any]:
+    """First what a model needs at least, then what it takes; and what has to be measured before that."""
     from random import Random
 
     from sublayer.nas.trial import counted, read_limits, weights
 
-    most, rng = read_limits(limits), Random(0)
-    drawn = (space.candidate(space.sample(rng)) for _ in range(20 * CALIBRATED))
-    configs = [one.config for one in drawn if one is not None]
+    most, rng, count = read_limits(limits), Random(0), counted()
 
     def small(config: Any) -> bool:
-        figures = {**counted()(config), **weights(config)}
+        figures = {**count(config), **weights(config)}
         return all(figures.get(name, 0) <= limit for name, limit in most.items())
 
-    fitting = [config for config in configs if small(config)] or configs
-    predictor.calibrate(fitting[:CALIBRATED])
+    def told(what: str) -> Any:
+        return lambda done, total: say(f"measuring {what} on this device: {done} of {total}")
+
+    def ahead(configs: list[Any]) -> None:
+        predictor.learn([config for config in configs if small(config)], told("sublayers"))
 
     def predict(config: Any) -> dict[str, float]:
         estimate = predictor.predict(config)
         return {"latency": estimate.latency, "memory": estimate.memory}
 
-    return [weights, predict]
+    drawn = (space.candidate(space.sample(rng)) for _ in range(20 * CALIBRATED))
+    configs = [one.config for one in drawn if one is not None]
+    fitting = ([config for config in configs if small(config)] or configs)[:CALIBRATED]
+    ahead(fitting)
+    predictor.calibrate(fitting, told("models"))
+    return [weights, predict], ahead
 
 
 def _measuring(setting: Setting, plugins: list[str], say: Any) -> Any:
@@ -226,10 +233,31 @@ def _measuring(setting: Setting, plugins: list[str], say: Any) -> Any:
 
 
 def _proxies(needed: set[str], text: Dataset | None, seed: int) -> list[Any]:
-    """Figures that neither counting nor measuring gives."""
+    """Figures that neither counting nor measuring gives: proxies, which look at the first batches of the text."""
     others = sorted(needed - {"params", "decoder_params", "flops", "latency", "memory"})
     if not others:
         return []
     from sublayer.nas import proxies
 
-    raise ValueError(f"{others[0]}: {proxies.find(others[0]).name} cannot be searched for yet")
+    for name in others:
+        if proxies.find(name).needs != "config" and text is None:
+            raise ValueError(f"{name}: this proxy looks at a text; add --data FILE")
+
+    def score(config: Any) -> dict[str, float]:
+        batches = _batches(config, text)
+        return {name: proxies.score(name, config, batches, seed) for name in others}
+
+    return [score]
+
+
+def _batches(config: Any, text: Dataset | None) -> list[Any]:
+    from itertools import islice
+
+    from sublayer.training import TrainConfig
+    from sublayer.training.distribution import World
+    from sublayer.training.trainee import make_batches
+
+    if text is None:
+        return []
+    small = TrainConfig(batch=8, length=64)
+    return list(islice(iter(make_batches(config, small, text, World("cpu"), None)), 2))

@@ -13,6 +13,7 @@ from sublayer.nas.space import Candidate, Space
 from sublayer.nas.study import Recorded
 from sublayer.nas.trial import Judge, Objective, Trial
 from sublayer.nn.config import ConfigError
+from sublayer.nn.model import Model
 
 BARREN = 3, 200
 """Generations and trials without a candidate within the limits, after which there is none."""
@@ -32,6 +33,7 @@ class Progress:
 
 
 Tell: TypeAlias = "Callable[[Progress], None]"
+Ahead: TypeAlias = "Callable[[list[Model.Config]], None]"
 
 
 def explore(
@@ -41,13 +43,16 @@ def explore(
     recorded: Iterable[Recorded] = (),
     add: Callable[[Trial], None] = lambda trial: None,
     tell: Tell = lambda progress: None,
+    ahead: Ahead = lambda configs: None,
 ) -> None:
-    """Until there are enough trials, or no more candidates."""
+    """Until there are enough trials, or no more candidates. `ahead` hears which are judged next."""
     known = {one.number: one for one in recorded}
     while len(progress.trials) < progress.of:
         asked = method.ask(min(method.batch, progress.of - len(progress.trials)))
         if not asked:
             break
+        start = len(progress.trials)
+        ahead([candidate.config for n, candidate in enumerate(asked, start) if n not in known])
         for candidate in asked:
             number = len(progress.trials)
             if number in known:

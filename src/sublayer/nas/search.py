@@ -13,7 +13,7 @@ from typing import Any
 
 from sublayer.nas import rivals
 from sublayer.nas.evolution import Method
-from sublayer.nas.explore import Progress, Tell, explore
+from sublayer.nas.explore import Ahead, Progress, Tell, explore
 from sublayer.nas.folder import Folder
 from sublayer.nas.result import describe, measured
 from sublayer.nas.smallest import refuse_too_small, smallest
@@ -42,13 +42,15 @@ def search(
     notes: Mapping[str, Any] | None = None,
     remeasure: Callable[[Model.Config], Any] | None = None,
     tell: Tell = lambda progress: None,
+    ahead: Ahead = lambda configs: None,
 ) -> dict[str, Any]:
     """Search a space and write the front to a folder; what front.json holds is returned.
 
     evaluate: config → figures, such as latency in seconds and memory in bytes; several are called in turn, the cheapest
     first, as long as a candidate is within its limits. limits: {"latency": "5ms", "params": 1e7}. length, memory: the
     tokens that FLOPs are counted for. notes: what else makes the search what it is (device, setting), written down
-    with it. remeasure: config → a reading with latency, low, high and memory, for models of the front.
+    with it. remeasure: config → a reading with latency, low, high and memory, for models of the front. ahead: hears
+    which configs are evaluated next, for what is better done for many at once.
     """
     wanted, most = read_objectives(objectives), read_limits(limits or {})
     trials = total(population, iterations)
@@ -71,7 +73,7 @@ def search(
         folder.ask(asked)
         journal = Journal(folder.journal, STUDY, space, wanted)
         progress = Progress(trials, wanted)
-        explore(chosen, judge, progress, journal.trials(), journal.add, tell)
+        explore(chosen, judge, progress, journal.trials(), journal.add, tell, ahead)
         return measured(folder, describe(progress, most, notes or {}), remeasure)
 
 

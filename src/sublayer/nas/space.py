@@ -23,6 +23,8 @@ from sublayer.nn.model import Model
 from sublayer.nn.stack import Stack
 
 Genes: TypeAlias = "dict[str, Any]"
+TRIES = 200
+"""Draws for a base that is valid."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Space:
     ) -> Space:
         """From texts: `Space.of(base, {"dim": "128..512/64", "f.inner": "each(256|512)"}, ["f.inner>1.7*dim"])`."""
         read = tuple(rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in rules)
-        return cls(base, {key: Choice.of(choice) for key, choice in choices.items()}, read)
+        return cls(base, {key: _choice(key, choice) for key, choice in choices.items()}, read)
 
     # Drawing
 
@@ -301,13 +303,28 @@ class Space:
 
 
 def changed(base: Model.Config, choices: Mapping[str, Choice | str], fixed: Mapping[str, Any]) -> Model.Config:
-    """A base with keys fixed. What is chosen takes its first value, so that only what is fixed has to go together."""
+    """A base with keys fixed, and such values for what is chosen that all goes together."""
     if not fixed:
         return base
-    firsts = {path: Choice.of(choice).values[0] for key, choice in choices.items() for path in key.split(",")}
-    free = {path: value for path, value in firsts.items() if not path.endswith("layout")}  # rules rewrite the base's
-    both = {**free, **fixed}
-    return base.override({path: both[path] for path in sorted(both, key=lambda path: path.count("."))})
+    # Layouts stay, as rules such as par(5) rewrite the base's.
+    chosen = {key: _choice(key, choice) for key, choice in choices.items() if not key.endswith("layout")}
+    rng, reason = Random(0), ""
+    for attempt in range(TRIES):
+        changes = dict(fixed)
+        for key, choice in chosen.items():
+            changes |= dict.fromkeys(key.split(","), choice.pick(rng) if attempt else choice.values[0])
+        try:
+            return base.override({path: changes[path] for path in sorted(changes, key=lambda path: path.count("."))})
+        except ConfigError as error:
+            reason = reason or str(error)
+    raise ConfigError(f"the space is empty: nothing that is chosen goes with what is fixed; the first: {reason}")
+
+
+def _choice(key: str, given: Choice | str | list[Any]) -> Choice:
+    try:
+        return Choice.of(given)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from None
 
 
 def _pick(values: tuple[Any, ...], rng: Random) -> Any:

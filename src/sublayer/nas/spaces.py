@@ -130,14 +130,14 @@ def sublayers() -> Space:
         Dense.Config(activation="relu", inner=512),
         Glu.Config(activation="swish", inner=512),
     ]
-    sizes = {"dim": "64..512/32", "s.heads": "2|4|8", "s.kv_heads": "1|2|null", "f.inner": "each(64..2048/64)"}
-    window = [{"kind": "causal"}, {"kind": "window", "size": 32}, {"kind": "window", "size": 128}]
+    sizes = {"dim": "64..512/64", "s.heads": "2|4|8", "s.kv_heads": "1|null", "f.inner": "each(64..2048/64)"}
+    window = [{"kind": "causal"}, {"kind": "window", "size": 64}]
     still = dict.fromkeys(("s.dropout", "embedding.dropout", "residual.dropout"), 0.0)
     return Space.of(
         api.config("gpt2").but({"position": Rotary.Config(), "s.heads": 4, **still}, vocab=256, dim=128),
         {
             "layout": Choice(tuple(layouts)),
-            "position": [one.dump() for one in (Rotary.Config(), Alibi.Config())] + ["sinusoidal", "none"],
+            "position": [one.dump() for one in (Rotary.Config(), Alibi.Config())] + ["none"],
             "f": [one.dump() for one in feedforwards],
             "s.pattern": window,
             **sizes,

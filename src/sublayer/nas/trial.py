@@ -36,7 +36,7 @@ class Objective:
         ways: dict[str, Any] = {"min": "minimize", "max": "maximize", "": None}
         if way not in ways or not name:
             raise ValueError(f"objective {text!r}: expected a figure, such as latency, with :min or :max if need be")
-        return cls(name, ways[way] or ("maximize" if name in GREATER else "minimize"))
+        return cls(name, ways[way] or ("maximize" if _greater(name) else "minimize"))
 
     @property
     def sign(self) -> int:
@@ -45,6 +45,15 @@ class Objective:
 
     def dump(self) -> dict[str, str]:
         return {"name": self.name, "direction": self.direction, "unit": UNITS.get(self.name, "")}
+
+
+def _greater(name: str) -> bool:
+    """Whether a figure is better the greater it is; proxies say so themselves."""
+    if name in (*COUNTED, *UNITS):
+        return name in GREATER
+    from sublayer.nas import proxies
+
+    return name in proxies.names() and proxies.find(name).higher
 
 
 def read_objectives(given: str | Sequence[str | Objective]) -> tuple[Objective, ...]:

@@ -1,0 +1,119 @@
+"""`sublayer search`: what is typed, what is shown, what is refused; with a device whose times are counted."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import sublayer.measurement
+from sublayer.cli import app
+from sublayer.runs import Run
+from tests.nas import little
+from tests.training.tiny import TEXT
+
+SPACE = ("gpt2", "layout=sf|sff|(sf)x2", "dim=16..64/16", "f.inner=each(32..128/32)", "s.heads=2", "f.inner>dim")
+FEW = ("--population", "10", "--iterations", "2")
+
+
+class Counted:
+    """A predictor that counts instead of measuring."""
+
+    def __init__(self, setting, **how):
+        self.setting, self.table = setting, SimpleNamespace(device={"processor": "counted", "id": "0"})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def learn(self, configs, told):
+        told(0, len(configs))
+
+    def calibrate(self, configs, told):
+        assert configs
+
+    def predict(self, config):
+        return SimpleNamespace(**little.evaluate(config))
+
+
+def measure(configs, setting, **how):
+    found = [little.evaluate(config) for config in configs]
+    return [SimpleNamespace(**{**one, "latency": 1.25 * one["latency"]}, low=0.0, high=1.0) for one in found]
+
+
+@pytest.fixture(autouse=True)
+def device(tmp_path, monkeypatch):
+    if "search" not in app:
+        app.command("sublayer.cli.search:search", name="search")
+    monkeypatch.setattr(sublayer.measurement, "Predictor", Counted)
+    monkeypatch.setattr(sublayer.measurement, "measure", measure)
+    monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book.txt").write_text(TEXT, encoding="utf-8")
+
+
+def test_a_search_with_its_winners_trained(run, tmp_path):
+    words = ("search", *SPACE, "--data", "book.txt", "--out", "s", "--latency-max", "10ms", "--memory-max", "2MB", *FEW)
+    said = run(*words)
+    assert re.search(r"s \d+ models on the front of \d+ within the limits, 26 tried; hypervolume 0\.\d+", said)
+    assert "the same command with --train 3 trains the best" in said
+    assert re.search(r"latency by 20\.0 %", said)
+    small = ("train.steps=1", "train.batch=2", "train.length=16")
+    result = json.loads(run(*words, "--train", "2", *small, "--json"))
+    assert result == json.loads((tmp_path / "s" / "front.json").read_text())
+    assert result["setting"]["length"] == 64
+    assert result["device"]["id"] == "0"
+    trained = [one for one in result["front"] if one["run"]]
+    assert len(trained) == 2
+    within = [one for one in result["front"] if not one["measured"] or one["measured"]["latency"] <= 0.01]
+    best = sorted((one["values"]["decoder_params"] for one in within), reverse=True)[:2]
+    assert sorted((one["values"]["decoder_params"] for one in trained), reverse=True) == best
+    for one in trained:
+        made = Run.open(tmp_path / "s" / one["run"])
+        assert made.model_config.dump() == one["config"]
+        assert made.model_config.vocab == 256
+        assert made.checkpoints[-1].step == 1
+
+
+def test_objectives_and_methods(run):
+    words = ("search", *SPACE, "--objectives", "params,flops:max", "--method", "random", *FEW, "--json", "vocab=50")
+    result = json.loads(run(*words))
+    assert [one["direction"] for one in result["objectives"]] == ["minimize", "maximize"]
+    assert result["device"] is None
+    assert all(one["measured"] is None and one["config"]["vocab"] == 50 for one in result["front"])
+    assert result == json.loads(Path("searches/gpt2/front.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["gtp2"], r"unknown paper 'gtp2'; did you mean gpt2"),
+        (["gpt2"], r"the space is empty: nothing is to be chosen; write for example dim=128\.\.512/64"),
+        (["gpt2", "dim=64|"], r"dim: choice '64\|' has an empty value"),
+        (
+            ["gpt2", "dim=50|51"],
+            r"the space is empty: nothing that is chosen goes with what is fixed; the first: .*heads=12",
+        ),
+        (["gpt2", "dmi=50|51"], r"unknown key 'dmi'; did you mean dim"),
+        ([*SPACE, "--latency-max", "5"], r"latency_max=5: expected a time with its unit"),
+        (
+            [*SPACE, "--latency-max", "1us", "--out", "s"],
+            r"no candidate has latency up to 1 µs: of \d+ tried, the nearest",
+        ),
+        ([*SPACE, "--params-max", "10"], r"params_max=10: the smallest candidate of the space has [\d.]+ k"),
+        ([*SPACE, "--objectives", "latency"], r"objectives=latency: expected two or three different figures"),
+        ([*SPACE, "--method", "grid"], r"unknown method 'grid'"),
+        ([*SPACE, "--task", "writing"], r"task: "),
+        ([*SPACE, "--train", "3"], r"train=3: there is no text to train on; add --data FILE"),
+        ([*SPACE, "train.stpes=3"], r"unknown key 'train\.stpes'"),
+        ([*SPACE, "--population", "2"], r"population=2"),
+        ([*SPACE, "--objectives", "nonsense,latency"], r"unknown proxy 'nonsense'"),
+    ],
+    ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",
+)
+def test_refusals_in_one_line(refuse, words, answer):
+    few = () if "--population" in words else FEW
+    assert re.search(answer, refuse("search", *words, *few, "vocab=64"))
