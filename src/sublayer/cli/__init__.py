@@ -32,6 +32,13 @@ app.command("sublayer.cli.train:resume", name="resume", help="Go on with a run t
 app.command("sublayer.cli.eval:evaluate", name="eval", help="Score a trained model on a text it has not seen.")
 app.command("sublayer.cli.generate:generate", name="generate", help="A trained model goes on with a text.")
 app.command("sublayer.cli.measure:measure", name="measure", help="Time and memory of models on this machine.")
+app.command(
+    "sublayer.cli.search:search", name="search", help="Models within a budget of time and memory on this machine."
+)
+app.command("sublayer.cli.supernet:supernet", name="supernet", help="Search the order of sublayers by gradient.")
+app.command("sublayer.cli.proxies:proxies", name="proxies", help="How well quick figures rank trained models.")
+app.command("sublayer.cli.compare:compare", name="compare", help="Variants side by side: same text, tokens and seeds.")
+app.command("sublayer.cli.report:report", name="report", help="A page with pictures from folders of results.")
 app.command("sublayer.cli.runs:runs", name="runs", help="What was trained, and how far it came.")
 
 
