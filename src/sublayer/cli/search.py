@@ -38,6 +38,7 @@ def search(
     length: int = 64,
     memory: int | None = None,
     threads: int | None = None,
+    seconds: float = 3.0,
     ray: str | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -88,6 +89,8 @@ def search(
         Tokens remembered before the segment; as many as a model keeps, if not given.
     threads
         Processor threads of the models; as many as there are cores, if not given.
+    seconds
+        For how long each model of the front is measured, at most; more where the device is noisy.
     ray
         A Ray cluster to train on: auto, local, or its address.
     plugin
@@ -140,7 +143,7 @@ def search(
             length=length,
             memory=memory,
             notes=notes,
-            remeasure=_measuring(setting, plugin or [], view.say) if "device" in notes else None,
+            remeasure=_measuring(setting, seconds, plugin or [], view.say) if "device" in notes else None,
             tell=view.tell,
             ahead=ahead or (lambda configs: None),
         )
@@ -222,12 +225,12 @@ def _predicting(predictor: Predictor, space: Space, limits: dict[str, str | None
     return [weights, predict], ahead
 
 
-def _measuring(setting: Setting, plugins: list[str], say: Any) -> Any:
+def _measuring(setting: Setting, seconds: float, plugins: list[str], say: Any) -> Any:
     from sublayer.measurement import measure
 
     def read(config: Any) -> Any:
         say(f"measuring {next(iter(config.stacks.values())).layout} at {config.dim}")
-        return measure([config], setting, plugins=plugins)[0]
+        return measure([config], setting, seconds=seconds, plugins=plugins)[0]
 
     return read
 
