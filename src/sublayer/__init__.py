@@ -15,12 +15,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sublayer.api import config, load, load_plugin, names, resume, train
+    from sublayer.api import compare, config, load, load_plugin, measure, names, report, resume, search, train
 
-_OFFERED = ("config", "load", "load_plugin", "names", "resume", "train")
-_ROOMS = ("nn", "papers", "data", "runs", "training", "generation", "evaluation", "testing", "interop")
+_OFFERED = ("compare", "config", "load", "load_plugin", "measure", "names", "report", "resume", "search", "train")
+_ROOMS = (
+    *("nn", "papers", "data", "runs", "training", "generation", "evaluation", "measurement", "work", "nas"),
+    *("comparison", "reports", "testing", "interop"),
+)
 
-__all__ = ["__version__", "config", "load", "load_plugin", "names", "resume", "train"]
+__all__ = [
+    "__version__",
+    "compare",
+    "config",
+    "load",
+    "load_plugin",
+    "measure",
+    "names",
+    "report",
+    "resume",
+    "search",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,10 @@ from sublayer.nn.model import Model
 from sublayer.papers import registry
 
 if TYPE_CHECKING:
+    from sublayer.comparison import Variant
+    from sublayer.measurement import Reading
+    from sublayer.nas import Space
+    from sublayer.reports import Report
     from sublayer.runs import Run
     from sublayer.trained import Trained
 
@@ -71,8 +75,8 @@ def train(
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
-    model, of = _split({**(changes or {}), **fields})
-    text = DataConfig.guess(_absolute(data))
+    model, of = split({**(changes or {}), **fields})
+    text = DataConfig.guess(absolute(data))
     return train_run(
         config(name) if isinstance(name, str) else name,
         text.override(of["data"], "data") if of["data"] else text,
@@ -98,7 +102,7 @@ def resume(
     from sublayer.training import resume as resume_run
 
     load_installed_plugins()
-    other, of = _split(changes or {})
+    other, of = split(changes or {})
     if other or of["data"]:
         key = next(iter({**other, **of["data"]}))
         raise ConfigError(f"{key}: a run keeps its model and its data; only train.… keys can change on the way")
@@ -113,13 +117,69 @@ def load(run: str | Path, *, step: int | None = None) -> Trained:
     return Trained.load(run, step)
 
 
-def _absolute(data: str) -> str:
+def measure(*models: str | Model.Config, seconds: float = 3.0, **setting: Any) -> list[Reading]:
+    """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`."""
+    from sublayer.measurement import Setting
+    from sublayer.measurement import measure as measure_configs
+
+    configs = [config(model) if isinstance(model, str) else model for model in models]
+    return measure_configs(configs, Setting().but(setting), seconds=seconds)
+
+
+def search(
+    name: str | Space,
+    data: str | None = None,
+    out: str | Path = "searches/search",
+    changes: Mapping[str, Any] | None = None,
+    /,
+    *,
+    limits: Mapping[str, str | float | None] | None = None,
+    setting: Mapping[str, Any] | None = None,
+    train: int = 0,
+    **how: Any,
+) -> dict[str, Any]:
+    """Models within limits on this machine: `sublayer.search("sublayers", "book.txt", limits={"latency": "5ms"})`.
+
+    changes: choices and fixed values of the space, {"dim": "128..512/64", "s.heads": 4}, and train.… and data.… keys.
+    train: how many of the front to train on the text. how: objectives, method, seed, population, iterations, …
+    """
+    from sublayer.data import DataConfig, prepare
+    from sublayer.measurement import Setting
+    from sublayer.nas import Space, read
+    from sublayer.nas.here import search_here
+    from sublayer.training import TrainConfig
+
+    load_installed_plugins()
+    model, of = split(changes or {})
+    text = None if data is None else prepare(DataConfig.guess(absolute(data)).override(of["data"], "data"))
+    space = name if isinstance(name, Space) else read(name, model)
+    space = space if text is None or "vocab" in model else space.fitted(text.vocab)
+    how |= {"setting": Setting().but(setting or {}), "limits": limits, "train": train}
+    return search_here(space, out, text=text, training=TrainConfig().override(of["train"], "train"), **how)
+
+
+def compare(variants: Sequence[str | Model.Config | Variant], *args: Any, **how: Any) -> dict[str, Any]:
+    """Variants trained alike: `sublayer.compare(["gpt2", "llama"], "book.txt", "out", {"train.tokens": 1_000_000})`."""
+    from sublayer.comparison import compare as compare_variants
+
+    return compare_variants(variants, *args, **how)
+
+
+def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how: Any) -> Report:
+    """One page about folders of runs, searches and comparisons: `sublayer.report(["runs"], "report.html")`."""
+    from sublayer.reports import report as write_report
+
+    load_installed_plugins()
+    return write_report(folders, out, **how)
+
+
+def absolute(data: str) -> str:
     """A file, folder or pattern, wherever the run is resumed from."""
     path = Path(data).expanduser()
     return str(Path.cwd() / path) if (data and path.exists()) or has_magic(data) else data
 
 
-def _split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The model's keys, and those of data and train without their prefix."""
     of: dict[str, dict[str, Any]] = {"data": {}, "train": {}}
     model = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -12,11 +11,7 @@ from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
     from sublayer.data import Dataset
-    from sublayer.measurement import Predictor, Setting
     from sublayer.nas import Space
-
-CALIBRATED = 16
-"""Whole models that predictions are fitted to before the search."""
 
 
 def search(
@@ -92,7 +87,7 @@ def search(
     seconds
         For how long each model of the front is measured, at most; more where the device is noisy.
     ray
-        A Ray cluster to train on: auto, local, or its address.
+        A Ray cluster to score proxies and to train on: auto, local, or its address. What is measured is measured here.
     plugin
         A module with parts, papers or spaces of your own; may be given more than once.
     json
@@ -103,10 +98,9 @@ def search(
     from sublayer.api import load_installed_plugins
     from sublayer.cli import front
     from sublayer.cli.words import load_plugins
-    from sublayer.measurement import Predictor, Setting
-    from sublayer.nas import search as search_space
+    from sublayer.measurement import Setting
+    from sublayer.nas.here import search_here
     from sublayer.nas.trial import read_limits, read_objectives
-    from sublayer.nas.winners import train_best
     from sublayer.training import TrainConfig
 
     load_installed_plugins()
@@ -117,40 +111,30 @@ def search(
     limits = {"latency": latency_max, "memory": memory_max, "params": params_max}
     wanted = read_objectives(objectives)
     read_limits(limits)
-    setting = Setting(task=task, length=length, memory=memory, threads=threads).settled()  # pyright: ignore[reportArgumentType]
+    setting = Setting(task=task, length=length, memory=memory, threads=threads)  # pyright: ignore[reportArgumentType]
     text = _text(data, _keys(changes, "data"))
     space = _space(name, changes, text)
     folder = out or f"searches/{name}"
-    needed = {one.name for one in wanted} | {figure for figure, most in limits.items() if most}
-    with ExitStack() as stack:
-        view = stack.enter_context(front.view(sys.stdout.isatty() and not json))
-        stages, ahead, notes = [], None, {"setting": setting.dump()}
-        if needed & {"latency", "memory"}:
-            predictor = stack.enter_context(Predictor(setting, plugins=plugin or ()))
-            notes["device"] = predictor.table.device
-            stages, ahead = _predicting(predictor, space, limits, view.say)
-        stages += _proxies(needed, text, seed)
-        result = search_space(
+    with work.pool(ray, plugins=plugin or ()) as pool, front.view(sys.stdout.isatty() and not json) as view:
+        result = search_here(
             space,
-            stages,
             folder,
+            setting=setting,
+            text=text,
             objectives=wanted,
             limits=limits,
+            train=train,
+            training=training,
+            pool=pool,
+            plugins=plugin or (),
+            seconds=seconds,
+            say=view.say,
+            tell=view.tell,
             method=method,
             seed=seed,
             population=population,
             iterations=iterations,
-            length=length,
-            memory=memory,
-            notes=notes,
-            remeasure=_measuring(setting, seconds, plugin or [], view.say) if "device" in notes else None,
-            tell=view.tell,
-            ahead=ahead or (lambda configs: None),
         )
-        if train:
-            assert text is not None
-            with work.pool(ray, plugins=plugin or ()) as pool:
-                result = train_best(folder, result, train, text, training, pool, view.say)
     front.print_json(result) if json else front.print_front(result, folder, data)
 
 
@@ -193,74 +177,3 @@ def _space(name: str, words: tuple[str, ...], text: Dataset | None) -> Space:
             changes |= read_overrides((word,))
     space = read(name, changes, rules)
     return space if text is None or "vocab" in changes else space.fitted(text.vocab)
-
-
-def _predicting(predictor: Predictor, space: Space, limits: dict[str, str | None], say: Any) -> tuple[list[Any], Any]:
-    """First what a model needs at least, then what it takes; and what has to be measured before that."""
-    from random import Random
-
-    from sublayer.nas.trial import counted, read_limits, weights
-
-    most, rng, count = read_limits(limits), Random(0), counted()
-
-    def small(config: Any) -> bool:
-        figures = {**count(config), **weights(config)}
-        return all(figures.get(name, 0) <= limit for name, limit in most.items())
-
-    def told(what: str) -> Any:
-        return lambda done, total: say(f"measuring {what} on this device: {done} of {total}")
-
-    def ahead(configs: list[Any]) -> None:
-        predictor.learn([config for config in configs if small(config)], told("sublayers"))
-
-    def predict(config: Any) -> dict[str, float]:
-        estimate = predictor.predict(config)
-        return {"latency": estimate.latency, "memory": estimate.memory}
-
-    drawn = (space.candidate(space.sample(rng)) for _ in range(20 * CALIBRATED))
-    configs = [one.config for one in drawn if one is not None]
-    fitting = ([config for config in configs if small(config)] or configs)[:CALIBRATED]
-    ahead(fitting)
-    predictor.calibrate(fitting, told("models"))
-    return [weights, predict], ahead
-
-
-def _measuring(setting: Setting, seconds: float, plugins: list[str], say: Any) -> Any:
-    from sublayer.measurement import measure
-
-    def read(config: Any) -> Any:
-        say(f"measuring {next(iter(config.stacks.values())).layout} at {config.dim}")
-        return measure([config], setting, seconds=seconds, plugins=plugins)[0]
-
-    return read
-
-
-def _proxies(needed: set[str], text: Dataset | None, seed: int) -> list[Any]:
-    """Figures that neither counting nor measuring gives: proxies, which look at the first batches of the text."""
-    others = sorted(needed - {"params", "decoder_params", "flops", "latency", "memory"})
-    if not others:
-        return []
-    from sublayer.nas import proxies
-
-    for name in others:
-        if proxies.find(name).needs != "config" and text is None:
-            raise ValueError(f"{name}: this proxy looks at a text; add --data FILE")
-
-    def score(config: Any) -> dict[str, float]:
-        batches = _batches(config, text)
-        return {name: proxies.score(name, config, batches, seed) for name in others}
-
-    return [score]
-
-
-def _batches(config: Any, text: Dataset | None) -> list[Any]:
-    from itertools import islice
-
-    from sublayer.training import TrainConfig
-    from sublayer.training.distribution import World
-    from sublayer.training.trainee import make_batches
-
-    if text is None:
-        return []
-    small = TrainConfig(batch=8, length=64)
-    return list(islice(iter(make_batches(config, small, text, World("cpu"), None)), 2))

@@ -83,7 +83,7 @@ def supernet(
     """
     import_torch()
     import sublayer
-    from sublayer.api import _absolute, _split
+    from sublayer.api import absolute, split
     from sublayer.cli.words import load_plugins, read_overrides
     from sublayer.data import DataConfig
     from sublayer.nas.supernet import SearchConfig, search
@@ -94,7 +94,7 @@ def supernet(
         raise ValueError(f"--seeds {seeds}: at least one search is needed")
     words = read_overrides(changes)
     own = {key.removeprefix("search."): value for key, value in words.items() if key.startswith("search.")}
-    model, of = _split({key: value for key, value in words.items() if not key.startswith("search.")})
+    model, of = split({key: value for key, value in words.items() if not key.startswith("search.")})
     base, folder = sublayer.config(name), Path(out or f"supernets/{Path(name).stem}")
     asked = {"steps": steps, "letters": letters, "paths": "one" if single_path else "all", **own}
     config = SearchConfig().override(asked, "search")
@@ -104,7 +104,7 @@ def supernet(
         config = config.override({"latencies": seconds, "latency_weight": latency_weight}, "search")
     elif latencies:
         raise ValueError("--latencies: they count only with --latency-weight; give one, such as --latency-weight 10")
-    text = DataConfig.guess(_absolute(data))
+    text = DataConfig.guess(absolute(data))
     shown = search(
         base,
         text.override(of["data"], "data") if of["data"] else text,

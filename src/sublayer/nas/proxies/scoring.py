@@ -19,15 +19,21 @@ log = logging.getLogger("sublayer.nas")
 
 def score_all(task: dict[str, Any]) -> dict[str, Any]:
     """Plain data in and out: each score, and the seconds it took."""
-    model, config = Model.Config.parse(task["model"]), TrainConfig.parse(task["train"])
-    tokens = prepare(DataConfig.parse(task["data"])).train
-    batches = list(islice(Windows(tokens, config.batch, config.length, seed=task["seed"]), task["steps"] + 1))
+    model, batches = Model.Config.parse(task["model"]), _batches(task)
     scores, seconds = {}, {}
     for name in task["proxies"]:
         began = perf_counter()
         scores[name] = _score(name, model, batches, task["seed"])
         seconds[name] = perf_counter() - began
     return {"number": task["number"], "scores": scores, "seconds": seconds}
+
+
+def _batches(task: dict[str, Any]) -> list[Batch]:
+    """None without a text, which some proxies do not need."""
+    if task["data"] is None:
+        return []
+    config, tokens = TrainConfig.parse(task["train"]), prepare(DataConfig.parse(task["data"])).train
+    return list(islice(Windows(tokens, config.batch, config.length, seed=task["seed"]), task["steps"] + 1))
 
 
 def _score(name: str, model: Model.Config, batches: Sequence[Batch], seed: int) -> float | None:
