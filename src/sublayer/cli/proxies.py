@@ -101,20 +101,24 @@ def _of_table(file: str, out: str) -> dict[str, Any]:
 
 
 def _request(name: str, words: tuple[str, ...], data: str, models: int, seed: int, named: tuple[str, ...]) -> Request:
-    from sublayer.api import _absolute, _split
+    from sublayer.api import absolute, split
     from sublayer.cli.words import read_overrides
     from sublayer.data import DataConfig, prepare
     from sublayer.nas import spaces
+    from sublayer.nas.choice import chooses
     from sublayer.nas.proxies.study import Request
     from sublayer.training import TrainConfig
 
     rules = [word for word in words if "=" not in word and ("<" in word or ">" in word)]
-    model, of = _split(read_overrides(tuple(word for word in words if word not in rules)))
-    space = spaces.read(name, model, rules)
+    # A choice is text until it is read: its commas are not those of a list.
+    chosen = {key: text for key, _, text in (word.partition("=") for word in words) if chooses(text)}
+    others = (word for word in words if word not in rules and word.partition("=")[0] not in chosen)
+    model, of = split(read_overrides(tuple(others)))
+    space = spaces.read(name, {**model, **chosen}, rules)
     train = TrainConfig(steps=STEPS).override(of["train"], "train")
     if train.eval_every is None and train.steps:  # scoring more often would take longer than the training
         train = train.but(eval_every=train.steps)
-    text = DataConfig.guess(_absolute(data))
+    text = DataConfig.guess(absolute(data))
     text = prepare(text.override(of["data"], "data") if of["data"] else text).config
     return Request(space, text, train, models, seed, named)
 
@@ -129,8 +133,10 @@ def _of_study(request: Request, out: str, latency: bool, workers: int, ray: str,
             study.score(pool, forward)
         with _bar("trainings", request.models) as forward:
             study.train(pool, forward)
-    if latency:
-        _measure(study, plugins)
+    ranking = study.finish()
+    if not latency:
+        return ranking
+    _measure(study, plugins)
     return study.finish()
 
 

@@ -1,6 +1,7 @@
 """Each proxy against its definition, spelled out slowly on a model of a few weights."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def tiny(name="gpt2", **more):
     return sublayer.config(name, {**TINY, **{key.replace("__", "."): value for key, value in more.items()}})
 
 
-def lively(config):
+def lively(config) -> Any:
     """In float64 and eval mode, with weights large enough that second derivatives show."""
     torch.manual_seed(3)
     model = config.build().double().eval()
@@ -206,7 +207,7 @@ def test_jacobian_covariance_row_by_row():
 def test_relu_log_det_by_counting(activation):
     """K_ij = N − the Hamming distance of which units are active."""
     model, (batch,) = lively(tiny(layout="(sf)x2", f__activation=activation)), batches(rows=4)
-    codes = [[] for _ in batch.inputs_BL]
+    codes: list[Any] = [[] for _ in batch.inputs_BL]
     hooks = [
         one.part.enter.register_forward_hook(
             lambda module, given, h: (

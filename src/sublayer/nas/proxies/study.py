@@ -37,8 +37,8 @@ from sublayer.work.trainings import train_all, why_diverged
 FORMAT = 1
 Tell = Callable[[int], None]
 """Hears the number of each model that is done."""
-TRIES = 1000
-"""Draws for each model, until one is new."""
+TRIES = 500
+"""Draws in a row that bring nothing new, after which a space is thought to hold no more."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,14 @@ class Study:
         data = prepare(self.request.data)
         hides = isinstance(self.request.space.base, Encoder.Config)
         space = self.request.space.fitted(data.vocab + hides)
-        rng, found = Random(self.request.seed), dict[str, Model.Config]()
-        for _ in range(TRIES * self.request.models):
+        rng, found, idle = Random(self.request.seed), dict[str, Model.Config](), 0
+        while len(found) < self.request.models and idle < TRIES:
             made = space.candidate(space.sample(rng))
+            idle = idle + 1 if made is None or made.hash in found else 0
             if made is not None:
                 found.setdefault(made.hash, made.config)
-            if len(found) == self.request.models:
-                return list(found.values())
+        if len(found) == self.request.models:
+            return list(found.values())
         raise ConfigError(
             f"models={self.request.models}: {len(found)} different ones were found in the space; ask for fewer, or "
             "give it more to choose from"

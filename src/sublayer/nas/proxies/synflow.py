@@ -25,8 +25,8 @@ def synflow(model: Model, batch: Batch) -> float:
     """ln Σ |θ| ∂R/∂|θ|, R the sum of what leaves the stack with weights |θ| when ones enter it; float64.
 
     The network is made linear: norms multiply by their gain alone, activations pass what they get, gates of GLUs stand
-    open. All places hold the same, so attention passes its values on, whatever its queries and keys. The batch gives the
-    length. −∞ where nothing flows (ReZero), ∞ where it is more than float64 holds.
+    open. All places hold the same, so attention passes its values on, whatever the queries and keys. The batch gives
+    the length. −∞ where nothing flows (ReZero), ∞ where it is more than float64 holds.
     """
     weights = positive(model)
     scored = [weights[name].requires_grad_() for name in matrices(model)]
