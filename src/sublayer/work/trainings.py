@@ -11,7 +11,7 @@ import json
 import shutil
 import socket
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -30,6 +30,8 @@ from sublayer.work.parcel import pack, unpack
 from sublayer.work.pool import Pool
 
 DIVERGED = "diverged.json"
+PATIENCE = 20.0
+"""Seconds to wait for a run that another process holds."""
 Task = dict[str, Any]
 
 
@@ -51,6 +53,7 @@ def trained(task: Task) -> None:
     """Train in place; a run that is there goes on."""
     with _own_threads():
         try:
+            _wait_for(Path(task["out"]))
             resume(_begun(task, Path(task["out"])), quiet=True)
         except DivergedError as error:
             with writing(Path(task["out"]) / DIVERGED) as file:
@@ -103,6 +106,17 @@ def _begun(task: Task, out: Path) -> Run:
     if run.asked["train"] != config.dump():
         raise ValueError(f"{out}: another training is there; move it away, or choose another folder")
     return run
+
+
+def _wait_for(out: Path) -> None:
+    """A process whose owner was killed ends a moment later, and holds its run until then."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(out / ".lock")
+    if out.is_dir():
+        with suppress(Timeout):
+            lock.acquire(timeout=PATIENCE)
+            lock.release()
 
 
 @contextmanager

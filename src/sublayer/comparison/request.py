@@ -1,0 +1,166 @@
+"""What is asked of a comparison, settled: models with their sizes; what could stop it is said before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sublayer.comparison import width
+from sublayer.comparison.variant import Variant, check_alike, check_apart, slugs
+from sublayer.data import DataConfig, Dataset, prepare
+from sublayer.nn.config import ConfigError
+from sublayer.nn.model import Model
+from sublayer.training import TrainConfig
+from sublayer.training import request as requests
+from sublayer.training.distribution import World
+from sublayer.training.trainee import make_batches
+from sublayer.training.vocabulary import fit_vocab
+
+BUDGETS = ("steps", "tokens", "minutes")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A variant, settled."""
+
+    name: str
+    slug: str
+    model: Model.Config
+    train: TrainConfig
+    """But for the seed."""
+
+    def dump(self) -> dict[str, Any]:
+        return {"name": self.name, "slug": self.slug, "model": self.model.dump(), "train": self.train.dump()}
+
+
+@dataclass(frozen=True)
+class Request:
+    entries: tuple[Entry, ...]
+    data: DataConfig
+    text: str
+    """The hash of the text."""
+    seeds: tuple[int, ...]
+    equal_params: int | None = None
+    """How many parameters all should have."""
+    lrs: tuple[float, ...] = ()
+    """Learning rates, of which each variant takes the best for the first seed."""
+
+    def task(self, entry: Entry, out: Path, seed: int, lr: float | None = None) -> dict[str, Any]:
+        """One training, for `work.trainings`."""
+        train = entry.train.but(seed=seed) if lr is None else entry.train.but(seed=seed, lr=lr)
+        plain = {"model": entry.model.dump(), "data": self.data.dump(), "train": train.dump(), "text": self.text}
+        return {**plain, "changes": {"vocab": entry.model.vocab}, "out": str(out)}
+
+    def dump(self) -> dict[str, Any]:
+        return {
+            "variants": [entry.dump() for entry in self.entries],
+            "data": self.data.dump(),
+            "text": self.text,
+            "seeds": list(self.seeds),
+            "equal_params": self.equal_params,
+            "lrs": list(self.lrs),
+        }
+
+
+def settle(
+    variants: Sequence[Variant],
+    data: DataConfig,
+    out: Path,
+    model: Mapping[str, Any],
+    train: Mapping[str, Any],
+    *,
+    seeds: Sequence[int],
+    equal_params: int | str | None = None,
+    lrs: Sequence[float] = (),
+) -> Request:
+    """model, train: changes for all variants."""
+    check(variants, train, seeds, lrs)
+    requests.check_out(out, data)
+    text = prepare(data)
+    if len(text.valid) < 2:
+        raise ValueError(
+            f"{_title(text)}: valid holds {len(text.valid)} tokens, and variants are compared by it; give a longer text"
+        )
+    common = budgeted(TrainConfig(), train)
+    models = [fitted(variant, model, text) for variant in variants]
+    target = models[0].cost().params if equal_params == "first" else _number(equal_params)
+    if target is not None:
+        asked = enumerate(zip(variants, models, strict=True))
+        own = equal_params == "first"
+        models = [made if own and not n else equalled(variant, made, target) for n, (variant, made) in asked]
+    check_apart(variants, models)
+    trains = [_named(variant, lambda v=variant: common.override(v.train, "train")) for variant in variants]
+    for variant, made, how in zip(variants, models, trains, strict=True):
+        _named(variant, lambda made=made, how=how: check_trains(made, how, text))
+    entries = map(Entry, (variant.name for variant in variants), slugs(variants), models, trains)
+    return Request(tuple(entries), text.config, text.hash, tuple(seeds), target, tuple(lrs))
+
+
+def check(variants: Sequence[Variant], train: Mapping[str, Any], seeds: Sequence[int], lrs: Sequence[float]) -> None:
+    if len(variants) < 2:
+        raise ValueError(f"{len(variants)} variants: a comparison needs at least two")
+    for variant in variants:
+        requests.check_kind(variant.base)
+    check_alike(variants)
+    if not seeds:
+        raise ValueError("seeds: none; give at least one, and three or more for a verdict")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds: {', '.join(map(str, seeds))} holds one twice; give each once")
+    if len(set(lrs)) < len(lrs):
+        raise ValueError(f"lrs: {', '.join(f'{lr:g}' for lr in lrs)} holds one twice; give each once")
+    if "seed" in train:
+        raise ConfigError("train.seed: a comparison trains each variant with several seeds; use --seeds")
+    if lrs and (own := [variant for variant in variants if "lr" in variant.train]):
+        raise ConfigError(f"{own[0].name}: has a train.lr of its own, and learning rates are to be tried; drop one")
+    if not any(train.get(name) for name in BUDGETS):
+        raise ConfigError(
+            "the budget is missing: say how long each variant may train, by --tokens 1M, --steps 1000 or --minutes 5"
+        )
+
+
+def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
+    """Steps are no limit where only tokens or minutes are given; ten scores on the way, as with steps."""
+    made = config.override({**({} if "steps" in changes else {"steps": None}), **changes}, "train")
+    if made.tokens and not made.steps and made.eval_every is None:
+        steps = made.tokens // (made.batch * made.length * made.accumulate)
+        return made.but(eval_every=max(1, steps // 10))
+    return made
+
+
+def fitted(variant: Variant, changes: Mapping[str, Any], text: Dataset) -> Model.Config:
+    """With the text's vocabulary, what is changed for all, and then what is its own."""
+    return _named(variant, lambda: fit_vocab(variant.base, {**changes, **variant.changes}, text))
+
+
+def equalled(variant: Variant, model: Model.Config, target: int) -> Model.Config:
+    return _named(variant, lambda: width.of_params(model, target))
+
+
+def check_trains(model: Model.Config, config: TrainConfig, text: Dataset) -> None:
+    """All that a training would refuse."""
+    requests.check_head(model)
+    requests.check_length(model, config)
+    requests.check_carry(model, config)
+    world = World(config.device)
+    requests.check_memory(model, world.device)
+    make_batches(model, config, text, world, None)
+
+
+def _named(variant: Variant, work: Any) -> Any:
+    """An error says whose it is."""
+    try:
+        return work()
+    except ValueError as error:
+        raise ConfigError(f"{variant.name}: {error}") from None
+
+
+def _number(equal_params: int | str | None) -> int | None:
+    if equal_params is None or (isinstance(equal_params, int) and equal_params > 0):
+        return equal_params  # pyright: ignore[reportReturnType]
+    raise ValueError(f"equal_params={equal_params!r}: expected 'first' or a number of parameters, such as 1000000")
+
+
+def _title(text: Dataset) -> str:
+    return text.train.part.text.source.title

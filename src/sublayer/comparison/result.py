@@ -1,0 +1,59 @@
+"""Result: what one training came to, read from its run's files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from sublayer.runs import Run
+from sublayer.work.trainings import why_diverged
+
+
+@dataclass(frozen=True)
+class Result:
+    run: Run
+
+    @property
+    def diverged(self) -> str | None:
+        return why_diverged(self.run)
+
+    @property
+    def loss(self) -> float | None:
+        """On valid, at the end; None if it diverged."""
+        return None if self.diverged else self._valid[-1]["valid_loss"]
+
+    @property
+    def best(self) -> float | None:
+        """On valid, at any time."""
+        return None if self.diverged else min(line["valid_loss"] for line in self._valid)
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        return None if self.diverged else self._valid[-1].get("valid_bits_per_byte")
+
+    @property
+    def tokens(self) -> int:
+        """Read in training."""
+        return max((line["tokens"] for line in self.run.metrics), default=0)
+
+    @property
+    def seconds(self) -> float:
+        return max((line["seconds"] for line in self.run.clock), default=0.0)
+
+    @property
+    def speed(self) -> float | None:
+        """Tokens a second between lines of the clock, the median: scores on valid and pauses are not in it."""
+        tokens = {line["step"]: line["tokens"] for line in self.run.metrics}
+        lines = [line for line in self.run.clock if line["step"] in tokens]
+        rates = [
+            (tokens[b["step"]] - tokens[a["step"]]) / (b["seconds"] - a["seconds"])
+            for a, b in pairwise(lines)
+            if b["step"] > a["step"] and b["seconds"] > a["seconds"]
+        ]
+        return median(rates) if rates else None
+
+    @property
+    def _valid(self) -> list[dict[str, Any]]:
+        return [line for line in self.run.metrics if "valid_loss" in line]

@@ -1,0 +1,84 @@
+"""`sublayer compare`: variants as they are typed, a table as people and programs read it, refusals in one line."""
+
+import json
+
+import pytest
+
+from sublayer.cli.board import standing
+from tests.training.tiny import TEXT
+
+SMALL = ("dim=16", "layout=(sf)x2", "s.heads=2", "f.inner=32", "train.batch=2", "train.length=16", "train.warmup=1")
+ROTARY = "gpt2 position=rotary s.heads=4"
+
+
+@pytest.fixture(autouse=True)
+def book(tmp_path, monkeypatch):
+    """In the current folder, whose cache is its own."""
+    monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book.txt").write_text(TEXT, encoding="utf-8")
+
+
+def test_a_comparison_from_the_command_line(run, tmp_path):
+    words = (
+        "compare",
+        "gpt2",
+        ROTARY,
+        "--data",
+        "book.txt",
+        "--tokens",
+        "0.1k",
+        "--seeds",
+        "2",
+        "--no-measure",
+        *SMALL,
+    )
+    said = run(*words)
+    lines = said.splitlines()
+    assert "variant" in lines[0]
+    assert sorted(line.split("  ")[0] for line in lines[1:3]) == ["gpt2", ROTARY]
+    assert sum("is the first" in line for line in lines) == 1
+    assert "95 % over 2 seeds (Student's t). Each read 128 tokens." in said
+    out = "comparisons/gpt2-gpt2-position=rotary-s.heads=4"
+    assert lines[-1] == f"sublayer report {out} · sublayer runs {out}/runs"
+    table = json.loads(run(*words, "--json"))
+    assert table == json.loads((tmp_path / out / "table.json").read_text())
+    assert [row["config"]["stack"]["alphabet"]["s"]["heads"] for row in table["rows"]] == [2, 4]
+    assert table["asked"]["seeds"] == [0, 1]
+    assert [standing(tmp_path / out / place)[0] for place in table["rows"][0]["runs"]] == [1.0, 1.0]
+    assert standing(tmp_path / "nowhere") == (0.0, 0.0)
+
+
+def test_equal_parameters_and_learning_rates(run):
+    how = ("--steps", "2", "--seeds", "1", "--lr", "1e-4,1e-2", "--equal-params", "first", "--no-measure", "--out", "c")
+    said = run("compare", "gpt2 position=alibi", ROTARY, "--data", "book.txt", *how, *SMALL)
+    assert "One seed: no ±, no verdict." in said
+    assert "Parameters are equal to within" in said
+    assert "Learning rates: gpt2 position=alibi 0." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gtp2", "gpt2", "--steps", "1"), "unknown paper 'gtp2'"),
+        (("gpt2", "--steps", "1"), "1 variants: a comparison needs at least two"),
+        (("gpt2", "gpt2", "--steps", "1"), "gpt2: given twice"),
+        (("gpt2", "bert-base", "--steps", "1"), "learn different things"),
+        (("gpt2", "llama"), "the budget is missing"),
+        (("gpt2", "llama", "--tokens", "many"), "--tokens 'many': expected a number"),
+        (("gpt2", "llama", "--steps", "0"), "--steps 0: expected a number above 0"),
+        (("gpt2", "llama", "--steps", "1", "--seeds", "0"), "seeds: none"),
+        (("gpt2", "llama", "--steps", "1", "--seeds", "x"), "--seeds 'x': expected how many"),
+        (("gpt2", "llama", "--steps", "1", "--lr", "fast"), "--lr 'fast': expected a number"),
+        (("gpt2", "llama", "--steps", "1", "--workers", "0"), "workers=0: at least 1"),
+        (("gpt2", "gpt2 'dim", "--steps", "1"), "is not a variant"),
+        (("gpt2", "gpt2 dim", "--steps", "1"), "'dim' is not a change"),
+        (("gpt2", "gpt2 train.steps=2", "--steps", "1"), "would not be the same for all"),
+        (("gpt2", "llama", "--steps", "1", "--data", "no.txt"), "no.txt"),
+    ],
+)
+def test_refusals(refuse, words, said):
+    data = () if "--data" in words else ("--data", "book.txt")
+    small = [word for word in SMALL if not word.startswith(("s.", "f."))]
+    assert said in refuse("compare", *words, *data, *small, "--out", "out")
