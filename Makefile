@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 VENV := .venv
 PY := $(VENV)/bin/python
-BENCHMARKS := benchmarks/train_step.py benchmarks/generate.py benchmarks/data.py
+BENCHMARKS := $(addprefix benchmarks/,train_step.py generate.py data.py search.py par.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -13,7 +13,7 @@ BENCHMARKS := benchmarks/train_step.py benchmarks/generate.py benchmarks/data.py
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-quickstart: $(VENV)/.has-core  ## train a small model for two minutes, score it, let it write
+quickstart: $(VENV)/.has-core $(VENV)/.has-report  ## search a model for this processor, train it, report
 	$(PY) examples/quickstart.py
 
 test: $(VENV)/.has-test  ## run the tests

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from tables import code, first_lines, table
 
+from sublayer.nas import supernet
 from sublayer.nn.attention import Pattern
 from sublayer.nn.config import Config
 from sublayer.nn.embedding import Embedding, Head
@@ -23,6 +24,7 @@ from sublayer.nn.position import Position
 from sublayer.nn.residual import Add, Norm, Residual
 from sublayer.nn.stack import Stack
 
+assert supernet  # whose stack is one of the kinds
 FAMILIES = (Part, Pattern, Remember, Position, Residual, Norm, Add, Embedding, Head, Stack, Model)
 SAID = "Every kind of every family: its name is what a config file or an override takes, as in `position=rotary`."
 

@@ -1,31 +1,46 @@
-"""Train a small model on the source of Python's own library, score it on what it has not seen, and let it write.
+"""The main job, on the source of Python's own library: a model for this machine, found, trained and shown.
 
-About two minutes on two cores. Run again, it goes on from what is there: the run is in runs/quickstart.
+A model designed by hand sets the budget: its time and its memory on this processor. A search looks for models within
+that budget, nothing trained; the fastest that has as many decoder parameters is then trained beside the first on the
+same tokens. Both are told side by side and drawn on a page, and the one that was found writes a few lines.
+
+Under eight minutes on two cores. Run again, it goes on from what is there, in quickstart/.
 """
 
-import lzma
-import zlib
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
 
 import sublayer
-from sublayer.data import DataConfig, prepare
-from sublayer.evaluation import score
+from sublayer.cli import front
+from sublayer.cli.board import Board
+from sublayer.comparison import Variant
+from sublayer.measurement import Setting
+from sublayer.nn.model import Model
 
 TEXT = "stdlib"
-RUN = Path("runs/quickstart")
-HELD_OUT = 500_000
-"""Bytes of the test split on which model and compressors are compared."""
-CHANGES = {
-    "head": "tied",
-    "s.heads": 4,
-    "f.inner": 384,
+OUT = Path("quickstart")
+LENGTH = 128
+"""Tokens of the segment that is timed."""
+VOCABULARY = 1536
+FIXED = {"head": "tied", "s.heads": 4, "vocab": VOCABULARY}
+BY_HAND = {"dim": 128, "layout": "(sf)x6", "f.inner": 384}
+"""Deep and narrow, feed-forwards three times as wide: as one would write it down."""
+CHOICES = {
+    "dim": "96..256/32",
+    "layout": "|".join(
+        ["(sf)x2", "(sf)x3", "(sf)x4", "(sf)x5", "(sf)x6", "(sff)x2", "(sff)x3", "(ssf)x3", "(s)x2 (sf)x2"]
+    ),
+    "f.inner": "each(128..1024/64)",
+}
+SIZE: dict[str, Any] = {"population": 40, "iterations": 10}
+TRAINING = {
     "data.tokenizer": "bpe",
-    "data.tokenizer.size": 1536,
+    "data.tokenizer.size": VOCABULARY,
     "train.steps": None,
-    "train.minutes": 1.75,
+    "train.tokens": 600_000,
     "train.batch": 2,
     "train.length": 512,
     "train.lr": 3e-3,
@@ -38,30 +53,74 @@ console = Console(highlight=False)
 
 
 def main() -> None:
-    console.print("[bold]Training[/bold]  a small Llama on Python's own library, for about two minutes")
-    if (RUN / "run.json").exists():
-        sublayer.resume(RUN)
-    else:
-        sublayer.train("llama", TEXT, RUN, CHANGES, dim=128, layout="(sf)x4")
-    trained = sublayer.load(RUN)
+    by_hand = sublayer.config("llama", {**FIXED, **BY_HAND})
+    console.print("[bold]The budget[/bold]  what a model designed by hand takes here")
+    budget = sublayer.measure(by_hand, length=LENGTH)[0]
+    told = f"at most {1e3 * budget.latency:.1f} ms for {LENGTH} tokens and {budget.memory / 1e6:.1f} MB"
+    console.print(f"{by_hand.stacks[''].layout} at {by_hand.dim}: {told}\n")
 
-    config = DataConfig.parse(trained.run.asked["data"])
-    test = prepare(config, tokenizer=trained.tokenizer).test
-    held_out = bytes(test.part.bytes[:HELD_OUT]).decode(errors="ignore").encode()  # no half of a character
-    ids = trained.tokenizer.encode(held_out)
-    found = score(trained.model, ids, length=512, stride=256, tokenizer=trained.tokenizer)
-    console.print(f"\n[bold]{len(held_out):,} bytes it has not seen[/bold]  in bits a byte, less is better")
-    table = Table.grid("what", Column("bits", justify="right"), padding=(0, 3))
-    table.add_row("gzip -9", f"{8 * len(zlib.compress(held_out, 9)) / len(held_out):.2f}")
-    table.add_row("xz -9", f"{8 * len(lzma.compress(held_out, preset=9)) / len(held_out):.2f}")
-    table.add_row("[bold]this model[/bold]", f"[bold]{found.bits_per_byte:.2f}[/bold]")
-    console.print(table)
-    if found.bits_per_byte > 8 * len(zlib.compress(held_out, 9)) / len(held_out):
-        console.print("It loses to gzip: two minutes are short. Train on with train.minutes=20.", style="dim")
+    console.print("[bold]The search[/bold]  models within it, by what their sublayers take on this processor")
+    found = fastest(search(budget.latency, budget.memory), by_hand)
+    console.print(f"chosen: {found.stacks[''].layout} at {found.dim}, as many decoder parameters in less time\n")
 
+    console.print("[bold]The training[/bold]  both on the same tokens of Python's own library")
+    with Board() as board:
+        variants = [Variant("by hand", by_hand), Variant("searched", found)]
+        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "told": board.begin}
+        table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, **how)
+    console.print(side_by_side(table["rows"]))
+
+    page = sublayer.report([OUT / "search", OUT / "comparison"], OUT / "report.html")
+    console.print(f"\n[bold]The page[/bold]  {page.path}: {page.charts} charts, opens without a network")
+
+    run = OUT / "comparison" / table["rows"][1]["runs"][0]
     console.print("\n[bold]What it writes[/bold]")
-    console.print(PROMPT + trained.generate(PROMPT, tokens=150, temperature=0.7), style="cyan", markup=False)
-    console.print(f"\n[bold]Next[/bold]  sublayer generate {RUN} --prompt 'import ' · sublayer eval {RUN}")
+    written = sublayer.load(run).generate(PROMPT, tokens=120, temperature=0.7)
+    console.print(PROMPT + written, style="cyan", markup=False)
+    console.print(f"\n[bold]Next[/bold]  sublayer generate {run} --prompt 'import ' · sublayer search --help")
+
+
+def search(latency: float, memory: float) -> dict[str, Any]:
+    """A search that was begun is gone on with, under the budget it began with."""
+    limits = {"latency": latency, "memory": memory}
+    asked = OUT / "search" / "search.json"
+    if asked.exists():
+        import json
+
+        limits = json.loads(asked.read_text())["limits"]
+    with front.view(console.is_terminal) as view:
+        return sublayer.search(
+            "llama",
+            None,
+            OUT / "search",
+            {**FIXED, **CHOICES},
+            limits=limits,
+            objectives="decoder_params,latency",
+            setting={"length": LENGTH},
+            seconds=1.0,
+            say=view.say,
+            tell=view.tell,
+            **SIZE,
+        )
+
+
+def fastest(result: dict[str, Any], by_hand: Model.Config) -> Model.Config:
+    """The fastest of the front with as many decoder parameters; the largest, if none has."""
+    least = by_hand.cost().decoder_params
+    front = sorted(result["front"], key=lambda one: one["values"]["latency"])
+    large = [one for one in front if one["values"]["decoder_params"] >= least]
+    return Model.Config.parse((large or front[-1:])[0]["config"])
+
+
+def side_by_side(rows: list[dict[str, Any]]) -> Table:
+    table = Table.grid("", *(Column(justify="right") for _ in range(5)), padding=(0, 3))
+    table.add_row("", "layout", "decoder", "bits/byte", "ms", "MB", style="bold")
+    for row in rows:
+        bits = row["test"]["bits_per_byte"]["mean"]
+        speed = "—" if row["latency"] is None else f"{1e3 * row['latency']['latency']:.1f}"
+        size = "—" if row["memory"] is None else f"{row['memory'] / 1e6:.1f}"
+        table.add_row(row["name"], row["layout"], f"{row['decoder_params'] / 1e6:.2f} M", f"{bits:.3f}", speed, size)
+    return table
 
 
 if __name__ == "__main__":

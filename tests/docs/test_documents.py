@@ -128,17 +128,27 @@ def test_an_installed_plugin_needs_no_option(tmp_path):
     assert 'kind = "tanh_glu"' in done.stdout
 
 
+SHORT = """
+import quickstart
+from sublayer.measurement import worker
+from sublayer.nas import here, result
+
+quickstart.TEXT = quickstart.sublayer.__path__[0] + "/**/*.py"
+quickstart.SIZE = {"population": 5, "iterations": 1}
+quickstart.CHOICES |= {"dim": "96|128", "f.inner": "128|256", "layout": "(sf)x1|(sf)x2"}
+quickstart.TRAINING |= {"train.tokens": None, "train.steps": 4}
+here.LEARNED, here.CALIBRATED, result.MEASURED, worker.NOISY = 4, 2, 1, float("inf")
+quickstart.main()
+"""
+
+
 def test_the_quickstart_runs_when_made_short(tmp_path):
-    short = (
-        "import quickstart; quickstart.HELD_OUT = 4096;"
-        "quickstart.TEXT = quickstart.sublayer.__path__[0] + '/**/*.py';"
-        'quickstart.CHANGES |= {"train.steps": 4, "train.minutes": None}; quickstart.main()'
-    )
     for _ in range(2):  # the second time it goes on from what is there
-        done = run(short, tmp_path, path=ROOT / "examples")
+        done = run(SHORT, tmp_path, path=ROOT / "examples")
         assert done.returncode == 0, done.stderr
-        for said in ("this model", "gzip", "xz", "class Reader:"):
+        for said in ("at most", "chosen:", "by hand", "searched", "bits/byte", "report.html", "class Reader:"):
             assert said in done.stdout
+        assert (tmp_path / "quickstart" / "report.html").stat().st_size > 500_000
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
