@@ -198,7 +198,9 @@ def _settled(run: Callable[[], object], device: str) -> Callable[[], object]:
 
 
 def _warm_up(setting: Setting) -> None:
-    """Load what any model loads: libraries, threads, native code; none of it is the model's memory."""
+    """Load what any model loads: code, threads, the matrix library's buffers; none of it is the model's memory."""
+    import torch
+
     from sublayer.measurement import passes
     from sublayer.measurement.allocations import allocated
     from sublayer.papers.registry import config
@@ -206,6 +208,7 @@ def _warm_up(setting: Setting) -> None:
     small = config("gpt2").but({"s.heads": 2}, dim=64, layout="(sf)x2", vocab=256, position="rotary")
     made = passes.make(passes.build(small, setting.device), setting.but(length=64, memory=None))
     made.run()
+    torch.nn.functional.linear(*(torch.ones(rows, 512, device=setting.device) for rows in (64, 16_384)))
     allocated(made.run if setting.task != "segment" else made.prepare, setting.device)
 
 
