@@ -15,31 +15,29 @@ from sublayer.cli import keys
 
 app = App(
     name="sublayer",
-    help="Spell any member of the Transformer family in sublayers, see what it costs, train it and let it write.",
+    help="Spell any member of the Transformer family in sublayers, train it, measure it, search for the one that fits.",
     version=sublayer.__version__,
-    help_epilogue="Start with: sublayer list · sublayer show gpt2 · sublayer train gpt2 --data book.txt dim=128",
+    help_epilogue="Start with: sublayer list · sublayer show gpt2 · sublayer train gpt2 --data book.txt dim=128 · "
+    "sublayer search sublayers --latency-max 5ms",
 )
-app.command("sublayer.cli.list:list_papers", name="list", help="The family as a tree, with what each member costs.")
-app.command("sublayer.cli.show:show", name="show", help="One member: its config, what it changes, what it costs.")
-
-app.command(
-    "sublayer.cli.train:train",
-    name="train",
-    help="Train a model on your text; it can be stopped at any moment and resumed.",
-    help_epilogue=f"Keys of the training and the data, with their defaults:\n\n{keys.page()}",
-)
-app.command("sublayer.cli.train:resume", name="resume", help="Go on with a run that was stopped.")
-app.command("sublayer.cli.eval:evaluate", name="eval", help="Score a trained model on a text it has not seen.")
-app.command("sublayer.cli.generate:generate", name="generate", help="A trained model goes on with a text.")
-app.command("sublayer.cli.measure:measure", name="measure", help="Time and memory of models on this machine.")
-app.command(
-    "sublayer.cli.search:search", name="search", help="Models within a budget of time and memory on this machine."
-)
-app.command("sublayer.cli.supernet:supernet", name="supernet", help="Search the order of sublayers by gradient.")
-app.command("sublayer.cli.proxies:proxies", name="proxies", help="How well quick figures rank trained models.")
-app.command("sublayer.cli.compare:compare", name="compare", help="Variants side by side: same text, tokens and seeds.")
-app.command("sublayer.cli.report:report", name="report", help="A page with pictures from folders of results.")
-app.command("sublayer.cli.runs:runs", name="runs", help="What was trained, and how far it came.")
+VERBS = {
+    "list": "list:list_papers",
+    "show": "show:show",
+    "train": "train:train",
+    "resume": "train:resume",
+    "eval": "eval:evaluate",
+    "generate": "generate:generate",
+    "measure": "measure:measure",
+    "search": "search:search",
+    "supernet": "supernet:supernet",
+    "proxies": "proxies:proxies",
+    "compare": "compare:compare",
+    "report": "report:report",
+    "runs": "runs:runs",
+}
+EPILOGUES = {"train": f"Keys of the training and the data, with their defaults:\n\n{keys.page()}"}
+for verb, place in VERBS.items():
+    app.command(f"sublayer.cli.{place}", name=verb, help=keys.about(place), help_epilogue=EPILOGUES.get(verb))
 
 
 def main(tokens: list[str] | None = None) -> None:

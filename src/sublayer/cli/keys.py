@@ -1,4 +1,5 @@
-"""The keys of `train.…` and `data.…`, read from the sources of their configs: importing those would import torch."""
+"""What `--help` says, read from sources: the keys of `train.…` and `data.…`, whose configs would import torch, and the
+docstrings of verbs, which are loaded when called."""
 
 from __future__ import annotations
 
@@ -22,6 +23,14 @@ def page() -> str:
     """One item a key: its name, its default, what it means. In Markdown, where < begins a tag."""
     items = (f"- {key}={default}" + (f": {about}" if about else "") for key, default, about in keys())
     return "\n".join(item.replace("<", "\\<") for item in items)
+
+
+def about(place: str) -> str:
+    """What a verb says of itself, with its examples: `train:resume` → the docstring of that function, read unloaded."""
+    module, _, name = place.partition(":")
+    tree = ast.parse((ROOT / "cli" / f"{module}.py").read_text(encoding="utf-8"))
+    (verb,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    return (ast.get_docstring(verb) or "").split("\n\nParameters\n")[0]
 
 
 def keys() -> Iterator[tuple[str, str, str]]:
