@@ -10,6 +10,8 @@ from cyclopts import Parameter
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from sublayer.comparison import Variant
 
 
@@ -155,44 +157,52 @@ def _print_json(table: dict[str, Any]) -> None:
 
 
 def _print_table(told: dict[str, Any], place: str) -> None:
+    """How good they are, then how fast: two tables, so that each fits a narrow terminal."""
     from rich.console import Console
-    from rich.table import Table
 
     from sublayer.cli.words import coloured, short
     from sublayer.comparison.table import best_first
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("variant", overflow="fold")
-    table.add_column("layout", overflow="fold")
-    for title in ("params", "valid loss", "bits/byte"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("against the first", overflow="fold")
-    for title in ("tokens/s", "latency", "memory"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in best_first(told["rows"]):
+    rows = best_first(told["rows"])
+    good = _table(("variant", "layout"), ("params", "valid loss", "bits/byte"), ("against the first",))
+    for row in rows:
+        bits = row["bits_per_byte"]
+        figures = (short(row["params"]), _mean(row), "—" if bits is None else f"{bits['mean']:.3f}")
+        good.add_row(row["name"], coloured(row["layout"]), *figures, _against(row["difference"]))
+    fast = _table(("variant",), ("tokens/s in training", "latency", "memory"))
+    for row in rows:
         speed, latency, memory = row["tokens_per_second"], row["latency"], row["memory"]
-        table.add_row(
+        fast.add_row(
             row["name"],
-            coloured(row["layout"]),
-            short(row["params"]),
-            _mean(row),
-            _mean(row["bits_per_byte"]),
-            _against(row["difference"]),
             "—" if speed is None else short(round(speed)),
             "—" if latency is None else f"{1e3 * latency['latency']:.2f} ms",
             "—" if memory is None else f"{memory / 1e6:.1f} MB",
         )
-    Console().print(table)
-    for line in _remarks(told):
-        print(line)
+    console = Console()
+    console.print(good)
+    print(*_remarks(told), "", sep="\n")
+    console.print(fast)
     print(f"\nsublayer report {place} · sublayer runs {place}/runs")
 
 
-def _mean(interval: dict[str, Any] | None, digits: str = ".4f") -> str:
-    if interval is None or interval["mean"] is None:
+def _table(words: tuple[str, ...], figures: tuple[str, ...], after: tuple[str, ...] = ()) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in words:
+        table.add_column(title, overflow="fold", min_width=8)
+    for title in figures:
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in after:
+        table.add_column(title, overflow="fold", min_width=16)
+    return table
+
+
+def _mean(interval: dict[str, Any], form: str = ".3f") -> str:
+    if interval["mean"] is None:
         return "—"
-    half = "" if interval["high"] is None else f" ± {interval['high'] - interval['mean']:{digits}}"
-    return f"{interval['mean']:{digits}}{half}"
+    half = "" if interval["high"] is None else f" ± {interval['high'] - interval['mean']:.3f}"
+    return f"{interval['mean']:{form}}{half}"
 
 
 def _against(difference: dict[str, Any] | None) -> str:
@@ -200,7 +210,7 @@ def _against(difference: dict[str, Any] | None) -> str:
         return "is the first"
     if difference["mean"] is None:
         return difference["verdict"]
-    return f"{difference['verdict']}: {_mean(difference, '+.4f').replace('± +', '± ')}"
+    return f"{difference['verdict']}, {_mean(difference, '+.3f')}"
 
 
 def _remarks(told: dict[str, Any]) -> list[str]:

@@ -79,8 +79,8 @@ def check_alike(variants: Sequence[Variant]) -> None:
             raise ConfigError(f"{variant.name}: given twice; a comparison needs each variant once")
         if variant.base.tag != variants[0].base.tag:
             raise ConfigError(
-                f"{variant.name}: {variant.base.tag} models and {variants[0].base.tag} models ({variants[0].name}) learn "
-                "different things, so that their losses cannot be compared; compare each kind by itself"
+                f"{variant.name}: {variant.base.tag} models and {variants[0].base.tag} models ({variants[0].name}) "
+                "learn different things, so that their losses cannot be compared; compare each kind by itself"
             )
         names.add(variant.name)
 
