@@ -86,7 +86,7 @@ def test_the_same_request_goes_on_and_trains_nothing_again(made, book, monkeypat
 def test_another_request_is_refused(made, book):
     out, _ = made
     for other, seeds, what in ((CHANGES, (0, 1), "seeds"), ({**CHANGES, "train.lr": 0.1}, (0, 1, 2), "variants")):
-        with pytest.raises(ValueError, match=f"another comparison is there, with other {what}; ask as before"):
+        with pytest.raises(ValueError, match=f"another comparison is there, with another {what}"):
             compare(["gpt2", ROTARY], str(book), out, other, seeds=seeds)
     with pytest.raises(ValueError, match="holds other files"):
         compare(["gpt2", ROTARY], str(book), out / "runs", CHANGES)

@@ -93,10 +93,11 @@ def proxies(
 
 def _of_table(file: str, out: str) -> dict[str, Any]:
     from sublayer.nas.proxies import judging, table
+    from sublayer.runs import kept
 
     ranking = judging.judge(table.read(file), file)
     if out:
-        judging.write(ranking, Path(out) / "ranking.json")
+        kept.write(Path(out) / "ranking.json", ranking)
     return ranking
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sublayer import work
 from sublayer.api import absolute, load_installed_plugins, split
-from sublayer.comparison.folder import TABLE, Folder, write
+from sublayer.comparison.folder import TABLE, Folder
 from sublayer.comparison.request import Request, settle
 from sublayer.comparison.result import Result
 from sublayer.comparison.table import table
@@ -19,6 +19,7 @@ from sublayer.data import DataConfig
 from sublayer.evaluation import own_text, score
 from sublayer.measurement import Setting, measure
 from sublayer.nn.model import Decoder, Model
+from sublayer.runs import kept
 from sublayer.trained import Trained
 from sublayer.work.trainings import train_all
 
@@ -62,7 +63,7 @@ def compare(
         results = trained(request, folder, pool or work.pool())
         readings = read(request, folder, measure, setting)
         made = table(request, results, lambda result: tested(request, folder, result), readings)
-        write(folder.path / TABLE, made)
+        kept.write(folder.path / TABLE, made)
     return made
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sublayer.nas import folder as folders
 from sublayer.nas import pareto
 from sublayer.nas.explore import Progress
-from sublayer.nas.folder import FORMAT, Folder
+from sublayer.nas.folder import Folder
 from sublayer.nas.trial import Objective, Trial, table
 from sublayer.nn.model import Model
+from sublayer.runs import kept
 
 MEASURED = 15
 """Models of the front that are measured, if there are so many."""
@@ -54,7 +54,7 @@ def describe(progress: Progress, limits: Mapping[str, float], notes: Mapping[str
     volumes = growth(progress, ideal, reference)
     signs = np.array([objective.sign for objective in objectives])
     return {
-        "format": FORMAT,
+        "format": kept.FORMAT,
         "objectives": [objective.dump() for objective in objectives],
         "limits": dict(limits),
         "trials": len(progress.trials),
@@ -89,7 +89,7 @@ def measured(
 ) -> dict[str, Any]:
     """Write the result; measure models spread along the front that were not measured before, one by one."""
     if folder.front.exists():
-        before = {one["number"]: one for one in folders.read(folder.front)["front"]}
+        before = {one["number"]: one for one in kept.read(folder.front)["front"]}
         for one in result["front"]:
             known = before.get(one["number"])
             if known is not None and known["config"] == one["config"]:
@@ -97,7 +97,7 @@ def measured(
     left = [one for one in along(result["front"], MEASURED) if one["measured"] is None] if measure else []
     while True:
         result["predictor"] = errors(result["front"])
-        folders.write(folder.front, result)
+        kept.write(folder.front, result)
         if measure is None or not left:
             return result
         one = left.pop(0)

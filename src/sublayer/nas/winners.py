@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sublayer.data import Dataset
-from sublayer.nas import folder as folders
 from sublayer.nas.folder import Folder
+from sublayer.runs import kept
 from sublayer.training import TrainConfig
 from sublayer.work import Pool
 from sublayer.work.trainings import train_all
@@ -56,6 +56,6 @@ def train_best(
         tell(f"training {len(tasks)} models")
         for done, (index, run) in enumerate(train_all(pool, tasks), 1):
             chosen[index]["run"] = f"{RUNS}/{run.path.name}"
-            folders.write(folder.front, result)
+            kept.write(folder.front, result)
             tell(f"trained {done} of {len(tasks)} models")
     return result

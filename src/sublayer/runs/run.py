@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sublayer.data.atomic import writing
 from sublayer.data.tokenizer import Tokenizer
 from sublayer.nn.model import Model
-from sublayer.runs import checkpoint
+from sublayer.runs import checkpoint, kept
 from sublayer.runs.checkpoint import Checkpoint, DamagedError
 from sublayer.runs.lines import Lines
 
-FORMAT = 1
 SEALED = ("model", "text", "train")
 """What is asked and has a checksum; where the data lie may change, as the text is known by its hash."""
 ASKED, ENVIRONMENT, TOKENIZER, CHECKPOINTS = "run.json", "environment.json", "tokenizer.json", "checkpoints"
@@ -36,7 +32,7 @@ class Run:
         with run.held():
             run.refuse_taken()  # another process may have taken it meanwhile
             tokenizer.save(run.path / TOKENIZER)
-            _write(run.path / ENVIRONMENT, environment)
+            kept.write(run.path / ENVIRONMENT, environment)
             run.ask(asked)
         return run
 
@@ -69,14 +65,16 @@ class Run:
 
     def ask(self, asked: dict[str, Any]) -> None:
         """Write down what is asked; for whoever holds the run's lock."""
-        _write(self.path / ASKED, {"format": FORMAT, **asked, "sha256": _digest(asked)})
+        kept.write(self.path / ASKED, {"format": kept.FORMAT, **asked, "sha256": _digest(asked)})
 
     @cached_property
     def asked(self) -> dict[str, Any]:
         """Model, data and train, as plain JSON."""
-        asked = _read(self.path / ASKED)
-        if asked.get("format") != FORMAT:
-            raise ValueError(f"{self.path / ASKED}: not what a run of format {FORMAT} says; it was damaged or edited")
+        asked = kept.read(self.path / ASKED)
+        if asked.get("format") != kept.FORMAT:
+            raise ValueError(
+                f"{self.path / ASKED}: not what a run of format {kept.FORMAT} says; it was damaged or edited"
+            )
         if asked.get("sha256") != _digest(asked):
             raise ValueError(
                 f"{self.path / ASKED}: its checksum does not match, so it was damaged or edited; put it back. "
@@ -94,7 +92,7 @@ class Run:
 
     @property
     def environment(self) -> dict[str, Any]:
-        return _read(self.path / ENVIRONMENT)
+        return kept.read(self.path / ENVIRONMENT)
 
     @property
     def metrics(self) -> Lines:
@@ -130,24 +128,10 @@ class Run:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One process at a time writes to a run; the system frees the lock of one that dies."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.path / ".lock")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise ValueError(f"{self.path}: another process is training this run; wait for it, or stop it") from None
-        except OSError as error:
-            raise ValueError(
-                f"{self.path}: cannot be written: {error.strerror or error}; choose a folder that can be"
-            ) from None
-        try:
+        """One process at a time writes to a run."""
+        with kept.held(self.path, "training this run"):
             checkpoint.sweep(self.path)
             yield
-        finally:
-            lock.release()
 
     def _before(self, damaged: Checkpoint) -> str:
         """The nearest earlier checkpoint that is whole, as a remedy."""
@@ -173,23 +157,5 @@ def _listed(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
 
 
-def _write(path: Path, data: dict[str, Any]) -> None:
-    with writing(path) as file:
-        file.write(json.dumps(data, indent=2).encode() + b"\n")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        read = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ValueError(f"{path}: the file is missing; put it back, or train again") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read: {error}; it was damaged or edited, put it back") from None
-    if not isinstance(read, dict):
-        raise ValueError(f"{path}: not an object of JSON; it was damaged or edited, put it back")
-    return read
-
-
 def _digest(asked: dict[str, Any]) -> str:
-    sealed = {name: asked.get(name) for name in SEALED}
-    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+    return kept.digest({name: asked.get(name) for name in SEALED})

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sublayer.data.atomic import writing
 from sublayer.nas import ranking
 from sublayer.nas.proxies.base import find
 
@@ -76,8 +73,3 @@ def judge(sets: Sequence[Models], of: str) -> dict[str, Any]:
         )
     skipped = [{"set": one.name, "models": len(one)} for one in sets if len(one) < ranking.LEAST]
     return {"format": FORMAT, "of": of, "metric": "ppl", "sets": [one.judge() for one in ranked], "skipped": skipped}
-
-
-def write(told: dict[str, Any], path: Path) -> None:
-    with writing(path) as file:
-        file.write(json.dumps(told, indent=2).encode() + b"\n")

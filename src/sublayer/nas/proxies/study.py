@@ -9,8 +9,6 @@ DIR/ranking.json    the figures of every proxy
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,18 +21,18 @@ from typing import Any
 from sublayer.data import DataConfig, prepare
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
-from sublayer.nas.proxies.judging import judge, write
+from sublayer.nas.proxies.judging import judge
 from sublayer.nas.proxies.scoring import score_all
 from sublayer.nas.space import Space
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Encoder, Model
-from sublayer.runs import Run
+from sublayer.runs import Run, kept
 from sublayer.runs.lines import Lines
 from sublayer.training import TrainConfig
 from sublayer.work import Pool
 from sublayer.work.trainings import train_all, why_diverged
 
-FORMAT = 1
+ASKED = "proxies.json"
 Tell = Callable[[int], None]
 """Hears the number of each model that is done."""
 TRIES = 500
@@ -83,13 +81,7 @@ class Study:
         """A new folder, or one where the same was asked."""
         study = cls(Path(out), request)
         with study.held():
-            asked = study.path / "proxies.json"
-            if asked.exists():
-                _refuse_other(study.path, _read(asked), request.dump())
-            elif any(not file.name.startswith(".") for file in study.path.iterdir()):
-                raise ValueError(f"{study.path}: the folder holds other files; choose an empty or new one")
-            sealed = request.dump()
-            write({"format": FORMAT, **sealed, "models": request.models, "sha256": _digest(sealed)}, asked)
+            kept.ask(study.path / ASKED, {**request.dump(), "models": request.models}, "study", free=("models",))
         return study
 
     def sample(self) -> list[Model.Config]:
@@ -152,30 +144,16 @@ class Study:
             seconds = {name: sum(row["seconds"][name] for row in rows) / len(rows) for name in self._names}
             ranking = judge([replace(models, seconds=seconds)], str(self.path))
             ranking["train"] = self.request.train.dump()
-            write(ranking, self.path / "ranking.json")
+            kept.write(self.path / "ranking.json", ranking)
         return ranking
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One process at a time works on a study; the system frees the lock of one that dies."""
-        from filelock import FileLock, Timeout
-
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock")
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise ValueError(f"{self.path}: another process is at work there; wait for it, or stop it") from None
-        except OSError as error:
-            raise ValueError(
-                f"{self.path}: cannot be written: {error.strerror or error}; choose another folder"
-            ) from None
-        try:
+        """One process at a time works on a study."""
+        with kept.held(self.path, "at work there"):
             self._scores.mend()
             self._latency.mend()
             yield
-        finally:
-            lock.release()
 
     def _task(self, number: int, config: Model.Config) -> dict[str, Any]:
         """For another process: plain data."""
@@ -220,30 +198,3 @@ class Study:
     @property
     def _latency(self) -> Lines:
         return Lines(self.path / "latency.jsonl")
-
-
-def _refuse_other(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    if there.get("sha256") != _digest({name: there.get(name) for name in here}):
-        raise ValueError(
-            f"{path / 'proxies.json'}: its checksum does not match, so it was damaged or edited; put it back"
-        )
-    for name, value in here.items():
-        if there[name] != value:
-            raise ValueError(
-                f"{path}: another study is there, with another {name}; ask for the same to go on with it, or choose "
-                "another folder"
-            )
-
-
-def _digest(asked: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        read = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read: {error}; it was damaged or edited, put it back") from None
-    if not isinstance(read, dict):
-        raise ValueError(f"{path}: not an object of JSON; it was damaged or edited, put it back")
-    return read

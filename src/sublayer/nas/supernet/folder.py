@@ -12,25 +12,22 @@ SUPERNET/
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sublayer.data.atomic import writing
 from sublayer.data.tokenizer import Tokenizer
 from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nn.config import Config
 from sublayer.nn.model import Model
 from sublayer.nn.model.single import SingleStack
-from sublayer.runs import Run
+from sublayer.runs import Run, kept
 from sublayer.training.config import TrainConfig
 
-FORMAT = 1
 ASKED, ENVIRONMENT, TOKENIZER, FIGURES = "supernet.json", "environment.json", "tokenizer.json", "figures.json"
 SEALED: dict[str, type[Config]] = {"model": Model.Config, "search": SearchConfig, "train": TrainConfig}
 """What stays as it was when a folder is gone on with; seeds and PAR coefficients may be added."""
@@ -67,21 +64,16 @@ class Folder:
     def begin(self, asked: dict[str, Any], environment: dict[str, Any], tokenizer: Tokenizer) -> None:
         """The file that makes it a search is written last; for whoever holds the folder."""
         tokenizer.save(self.path / TOKENIZER)
-        write(self.path / ENVIRONMENT, environment)
+        kept.write(self.path / ENVIRONMENT, environment)
         self.ask(asked)
 
     def ask(self, asked: dict[str, Any]) -> None:
-        write(self.path / ASKED, {"format": FORMAT, **asked, "sha256": _digest(asked)})
+        kept.seal(self.path / ASKED, asked)
         vars(self).pop("asked", None)
 
     @cached_property
     def asked(self) -> dict[str, Any]:
-        asked = read(self.path / ASKED)
-        if asked.get("format") != FORMAT or asked.get("sha256") != _digest(asked):
-            raise ValueError(
-                f"{self.path / ASKED}: its checksum does not match, so it was damaged or edited; put it back"
-            )
-        return {name: value for name, value in asked.items() if name not in ("format", "sha256")}
+        return kept.read_asked(self.path / ASKED)
 
     @property
     def base(self) -> SingleStack.Config:
@@ -99,7 +91,7 @@ class Folder:
 
     @property
     def environment(self) -> dict[str, Any]:
-        return read(self.path / ENVIRONMENT)
+        return kept.read(self.path / ENVIRONMENT)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -121,38 +113,16 @@ class Folder:
         return _read_if(self.path / "scores" / f"{name}.json")
 
     def keep_score(self, name: str, score: dict[str, Any]) -> None:
-        write(self.path / "scores" / f"{name}.json", score)
+        kept.write(self.path / "scores" / f"{name}.json", score)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """One process at a time writes to it."""
-        with Run(self.path).held():
-            yield
-
-
-def write(path: Path, data: dict[str, Any]) -> None:
-    with writing(path) as file:
-        file.write(json.dumps(data, indent=2).encode() + b"\n")
-
-
-def read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read: {error}; it was damaged or edited, put it back") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: not an object of JSON; it was damaged or edited, put it back")
-    return found
+        return kept.held(self.path, "searching there", (ASKED, ENVIRONMENT, FIGURES))
 
 
 def _read_if(path: Path) -> dict[str, Any] | None:
-    return read(path) if path.exists() else None
+    return kept.read(path) if path.exists() else None
 
 
 def _names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-
-
-def _digest(asked: Mapping[str, Any]) -> str:
-    sealed = {name: asked.get(name) for name in (*SEALED, "text")}
-    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()

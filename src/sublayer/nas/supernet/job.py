@@ -12,7 +12,7 @@ from sublayer.data import DataConfig, Dataset, prepare
 from sublayer.nas.supernet import searcher
 from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nas.supernet.figures import figures
-from sublayer.nas.supernet.folder import FIGURES, Folder, write
+from sublayer.nas.supernet.folder import FIGURES, Folder
 from sublayer.nas.supernet.loop import read_data, search_seed, settle_environment
 from sublayer.nas.supernet.plan import Plan
 from sublayer.nas.supernet.retraining import candidates, retrain
@@ -22,7 +22,7 @@ from sublayer.nn import layout as layouts
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.nn.model.single import SingleStack
-from sublayer.runs import environment
+from sublayer.runs import environment, kept
 from sublayer.training import TrainConfig, request
 from sublayer.training.distribution import World, started
 from sublayer.training.vocabulary import fit_vocab
@@ -83,7 +83,7 @@ def _search(
         scores.append(retrain(folder, candidate))
         tell.scored(scores[-1])
     shown = figures(base.stack, letters, results, scores)
-    write(folder.path / FIGURES, shown)
+    kept.write(folder.path / FIGURES, shown)
     return shown
 
 

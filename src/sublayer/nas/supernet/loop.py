@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from sublayer.data import DataConfig, Dataset, prepare
-from sublayer.nas.supernet.folder import ASKED, Folder, write
+from sublayer.nas.supernet.folder import ASKED, Folder
 from sublayer.nas.supernet.searcher import Searcher
 from sublayer.nas.supernet.stack import IDENTITY, over
 from sublayer.nas.supernet.telling import Teller
 from sublayer.nn import layout as layouts
-from sublayer.runs import Run, environment
+from sublayer.runs import Run, environment, kept
 from sublayer.runs.environment import differences
 from sublayer.training import guard
 from sublayer.training.budget import Stopwatch
@@ -37,7 +37,7 @@ def search_seed(folder: Folder, seed: int, data: Dataset, tell: Teller) -> dict[
         tell.begin(seed, searcher)
         walk(searcher, run, search.log_every, search.saves_every, tell)
         result = told(searcher, seed)
-        write(run.path / "result.json", result)
+        kept.write(run.path / "result.json", result)
     tell.found(result)
     return result
 
