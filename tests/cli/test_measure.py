@@ -10,7 +10,7 @@ SMALL = ("dim=64", "layout=(sf)x1", "s.heads=2", "vocab=256", "--seconds", "0.05
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """No test depends on how quiet the machine is."""
-    monkeypatch.setattr("sublayer.measurement.worker.NOISY", float("inf"))
+    monkeypatch.setattr("sublayer.measurement.reading.NOISY", float("inf"))
 
 
 def test_json(run):
@@ -26,6 +26,11 @@ def test_a_table(run):
     lines = run("measure", "gpt2", "llama", "--task", "token", "--length", "16", *SMALL).splitlines()
     assert "one token after 16" in lines[0]
     assert [line.split()[0] for line in lines[2:]] == ["gpt2", "llama"]
+
+
+def test_a_device_too_noisy_is_refused(refuse, monkeypatch):
+    monkeypatch.setattr("sublayer.measurement.reading.NOISY", -1.0)
+    assert "too noisy to measure" in refuse("measure", "gpt2", *SMALL)
 
 
 @pytest.mark.parametrize(

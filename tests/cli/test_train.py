@@ -56,7 +56,8 @@ def test_help_lists_every_key_and_needs_no_torch():
     page, modules = done.stdout.splitlines()[:-1], done.stdout.splitlines()[-1].split()
     assert "sublayer.cli.keys" in modules
     assert not {"torch", "numpy", "pydantic", "sublayer.api", "sublayer.training"} & set(modules)
-    words = " ".join(page)
+    examples, words = " ".join(page).split("Keys of the training")
+    assert "Examples: sublayer train" in examples
     defaults = TrainConfig()
     for name in TrainConfig.model_fields:
         value = getattr(defaults, name)

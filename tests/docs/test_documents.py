@@ -60,6 +60,8 @@ def run(code: str, folder: Path, *words: str, path: Path | None = None) -> subpr
 EACH = """
 import sys, shlex
 from sublayer.cli import main
+from sublayer.measurement import reading
+reading.NOISY = float("inf")  # the machine that runs tests is busy with others
 for line in sys.argv[1:]:
     try:
         main(shlex.split(line))
@@ -130,14 +132,13 @@ def test_an_installed_plugin_needs_no_option(tmp_path):
 
 SHORT = """
 import quickstart
-from sublayer.measurement import worker
 from sublayer.nas import here, result
 
 quickstart.TEXT = quickstart.sublayer.__path__[0] + "/**/*.py"
 quickstart.SIZE = {"population": 5, "iterations": 1}
 quickstart.CHOICES |= {"dim": "96|128", "f.inner": "128|256", "layout": "(sf)x1|(sf)x2"}
 quickstart.TRAINING |= {"train.tokens": None, "train.steps": 4}
-here.LEARNED, here.CALIBRATED, result.MEASURED, worker.NOISY = 4, 2, 1, float("inf")
+here.LEARNED, here.CALIBRATED, result.MEASURED = 4, 2, 1
 quickstart.main()
 """
 

@@ -48,7 +48,9 @@ def test_the_same_request_goes_on_and_another_is_refused(tmp_path):
     assert len(asked) == len(set(asked)) == 34
     assert search(little.space(), evaluate, tmp_path, **little.FEW) == first
     assert len(asked) == 34
-    with pytest.raises(ValueError, match=r"another seed \(0, now 1\); ask for the same to go on with it, or choose another"):
+    with pytest.raises(
+        ValueError, match=r"another seed \(0, now 1\); ask for the same to go on with it, or choose another"
+    ):
         little.find(tmp_path, seed=1)
     with pytest.raises(ValueError, match=r"another limits .*now \{\"params\": 9000"):
         little.find(tmp_path, limits={"params": "9M"})

@@ -81,6 +81,8 @@ def measure(
         for name, config in zip(names, configs, strict=True):
             told(name)
             reading = measure_models([config], how, seconds=seconds, plugins=plugin or ())[0]
+            if reading.noise:
+                raise ValueError(reading.noise)
             rows.append(_row(name, config, reading))
     setting = how.settled()
     _print_json(rows, setting.dump()) if json else _print_table(rows, setting.dump())

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+NOISY = 0.4
+"""The spread of a median beyond which it says nothing."""
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -46,6 +49,16 @@ class Reading:
     @property
     def spread(self) -> float:
         return (self.high - self.low) / 2 / self.latency
+
+    @property
+    def noise(self) -> str | None:
+        """What is wrong with a median that says nothing; None if it says something."""
+        if self.spread <= NOISY:
+            return None
+        return (
+            f"this device is too noisy to measure: {self.repeats} readings of {1e3 * self.latency:.3g} ms leave the "
+            f"median open by ±{100 * self.spread:.0f} %; stop other programs, or measure for longer (--seconds)"
+        )
 
     def dump(self) -> dict[str, Any]:
         return {**asdict(self), "memory": self.memory}

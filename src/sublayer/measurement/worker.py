@@ -18,9 +18,6 @@ from sublayer.measurement.setting import Setting
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 
-NOISY = 0.4
-"""The spread of a median beyond which it says nothing."""
-
 
 def measure(
     configs: Sequence[Model.Config],
@@ -44,14 +41,7 @@ def _each(
 ) -> Iterator[Reading]:
     for config in configs:
         with Worker(setting, plugins) as worker:
-            reading = worker.read(config, tolerance=tolerance, seconds=seconds, alone=True)
-        if reading.spread > NOISY:
-            raise ValueError(
-                f"this device is too noisy to measure: {reading.repeats} readings of {1e3 * reading.latency:.3g} ms "
-                f"leave the median open by ±{100 * reading.spread:.0f} %; stop other programs, or measure for longer "
-                "(--seconds)"
-            )
-        yield reading
+            yield worker.read(config, tolerance=tolerance, seconds=seconds, alone=True)
 
 
 class Worker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,8 @@ from sublayer.nas.trial import COUNTED, UNITS, Figures, Objective, counted, read
 from sublayer.nas.winners import train_best
 from sublayer.nn.model import Model
 from sublayer.training import TrainConfig
+
+log = logging.getLogger("sublayer.nas")
 
 LEARNED, CALIBRATED = 96, 20
 """Candidates drawn before the search: those whose sublayers are measured, and those of them that are measured whole."""
@@ -160,6 +163,9 @@ class Promise:
 def _measuring(setting: Setting, seconds: float, plugins: Sequence[str], say: Say) -> Callable[[Model.Config], Reading]:
     def read(config: Model.Config) -> Reading:
         say(f"measuring {next(iter(config.stacks.values())).layout} at {config.dim}")
-        return measure([config], setting, seconds=seconds, plugins=plugins)[0]
+        reading = measure([config], setting, seconds=seconds, plugins=plugins)[0]
+        if reading.noise:
+            log.warning("%s", reading.noise)
+        return reading
 
     return read
