@@ -129,7 +129,7 @@ def print_front(result: dict[str, Any], folder: str, data: str) -> None:
         console.print(f"{len(front) - len(shown)} more are in {folder}/front.json", style="dim")
     if result["predictor"]:
         wrong = result["predictor"]
-        shares = ", ".join(f"{name} by {100 * wrong[name]:.1f} %" for name in ("latency", "memory") if name in wrong)
+        shares = " and ".join(f"{100 * wrong[name]:.1f} % in {name}" for name in ("latency", "memory") if name in wrong)
         console.print(f"predictions are off by a median of {shares}, on {wrong['models']} models measured", style="dim")
     console.print(_next(result, folder, data), markup=False, soft_wrap=True)
 

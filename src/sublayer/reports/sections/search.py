@@ -100,14 +100,15 @@ def _errors(front: Front, name: str) -> list[float]:
 
 
 def _front_table(front: Front, objectives: Sequence[Objective], chosen: dict[int, History]) -> list[Markup]:
-    """In the order of the first objective; long fronts show some, evenly, and fold the whole away."""
+    """In the order of the first objective; long fronts show those measured, or some evenly, and fold the whole away."""
     first = objectives[0].name
     members = sorted(front.front, key=lambda one: (one.values.get(first) or 0.0, one.number))
     whole = _table(front, objectives, members, chosen)
     if len(members) <= SHOWN:
         return [whole]
     step = (len(members) - 1) / (SHOWN - 1)
-    some = [members[round(place * step)] for place in range(SHOWN)]
+    evenly = [members[round(place * step)] for place in range(SHOWN)]
+    some = [one for one in members if one.measured or one.number in chosen] or evenly
     return [_table(front, objectives, some, chosen), folded(f"All {len(members)} models of the front", whole)]
 
 
