@@ -179,22 +179,27 @@ def _print_tables(ranking: dict[str, Any]) -> None:
         dropped = f", {models['dropped']} without a perplexity left out" if models["dropped"] else ""
         console.print(f"{models['set']}: {models['models']} models{dropped}", highlight=False)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        table.add_column("proxy")
-        for title in ("better", "Spearman", "95 % interval", "top 10 %", "30 %", "50 %", "front off by", "s/model"):
-            table.add_column(title, justify="right", no_wrap=True)
-        for proxy in models["proxies"]:
-            table.add_row(proxy["name"], "↑" if proxy["higher"] else "↓", *_figures(proxy))
+        rows = [_figures(proxy) for proxy in models["proxies"]]
+        known = [n for n in range(len(TITLES)) if any(row[n] != "—" for row in rows)]
+        table.add_column("proxy", no_wrap=True)
+        for n in known:
+            table.add_column(TITLES[n], justify="right", no_wrap=True)
+        for proxy, row in zip(models["proxies"], rows, strict=True):
+            table.add_row(f"{proxy['name']} {'↑' if proxy['higher'] else '↓'}", *(row[n] for n in known))
         console.print(table)
         console.print()
     for one in ranking["skipped"]:
         console.print(f"{one['set']}: {one['models']} models, too few to rank", highlight=False)
 
 
+TITLES = ("Spearman", "95 %", "top 10 %", "30 %", "50 %", "front off", "s/model")
+
+
 def _figures(proxy: dict[str, Any]) -> list[str]:
     def told(value: float | None, form: str) -> str:
         return "—" if value is None else format(value, form)
 
-    between = "—" if proxy["low"] is None else f"{proxy['low']:.3f} … {proxy['high']:.3f}"
+    between = "—" if proxy["low"] is None else f"{proxy['low']:.2f}…{proxy['high']:.2f}"
     common = list(proxy["common"].values()) if proxy["common"] else [None] * 3
     shares = [told(value, ".0%") for value in common]
     return [
