@@ -7,6 +7,7 @@ RUN/
   metrics.jsonl     what was measured, a line each; no clock in it
   clock.jsonl       how long it took, a line each
   processes.log     what PyTorch said while several processes trained, if it said anything
+  diverged.json     why it ended early, if it was one of many that were trained together and its loss ran away
   checkpoints/
     00000200/       after so many steps: model, optimizer and carried state as safetensors, checkpoint.json with
                     their checksums
