@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 VENV := .venv
 PY := $(VENV)/bin/python
-BENCHMARKS := $(addprefix benchmarks/,train_step.py generate.py data.py search.py par.py)
+BENCHMARKS := $(addprefix benchmarks/,train_step.py generate.py data.py search.py par.py supernet.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

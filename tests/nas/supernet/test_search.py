@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sublayer.nas.supernet import SearchConfig, over, search
-from sublayer.nas.supernet.cost import KINDS, compare
 from sublayer.nas.supernet.searcher import Searcher
 from sublayer.runs import Run
 from tests.nas.supernet import small
@@ -202,18 +201,6 @@ def test_a_folder_of_something_else(book, tmp_path):
     (tmp_path / "diary.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"holds other files \(diary\.txt"):
         small.run(book, tmp_path)
-
-
-# Cost
-
-
-def test_steps_are_compared_in_turn():
-    ticks = iter(range(10_000))
-    cost = compare(small.base("transformer-xl"), batch=2, length=8, repeats=4, clock=lambda: float(next(ticks)))
-    assert cost.seconds == dict.fromkeys(KINDS, 1.0)
-    assert cost.search() == pytest.approx(1.0)
-    assert "one path 1000.0 ms (1.00×, 1.00–1.00)" in str(cost)
-    assert json.loads(json.dumps(cost.dump()))["repeats"] == 4
 
 
 def test_an_encoder_can_be_searched(book, tmp_path):
