@@ -146,14 +146,13 @@ def search(
     from sublayer.data import DataConfig, prepare
     from sublayer.measurement import Setting
     from sublayer.nas import Space, read
-    from sublayer.nas.here import search_here
+    from sublayer.nas.here import fit, search_here
     from sublayer.training import TrainConfig
 
     load_installed_plugins()
     model, of = split(changes or {})
     text = None if data is None else prepare(DataConfig.guess(absolute(data)).override(of["data"], "data"))
-    space = name if isinstance(name, Space) else read(name, model)
-    space = space if text is None or "vocab" in model else space.fitted(text.vocab)
+    space = fit(name if isinstance(name, Space) else read(name, model), text, model)
     how |= {"setting": Setting().but(setting or {}), "limits": limits, "train": train}
     return search_here(space, out, text=text, training=TrainConfig().override(of["train"], "train"), **how)
 

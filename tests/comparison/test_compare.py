@@ -33,7 +33,7 @@ def timeless(table):
 def reading(models, setting):
     """In place of a measurement."""
     dump = {"latency": 0.001 * models[0].dim, "low": 0.0, "high": 0.1, "memory": 1000, "length": setting.length}
-    return [SimpleNamespace(dump=lambda: dump)]
+    return [SimpleNamespace(dump=lambda: dump, noise=None)]
 
 
 @pytest.fixture(scope="module")

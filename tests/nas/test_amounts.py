@@ -30,8 +30,10 @@ def test_texts(figure, text, amount):
 @pytest.mark.parametrize(
     ("figure", "text", "answer"),
     [
-        ("latency", "5", r"latency_max=5: expected a time with its unit, such as 5ms or 0\.2s"),
+        ("latency", "5", r"latency_max=5: expected a time in s, ms or us, such as 5ms or 0\.2s"),
         ("latency", "5MB", "latency_max=5MB: expected a time"),
+        ("latency", "0,2s", "latency_max=0,2s: expected a time"),
+        ("params", "1,5M", "params_max=1,5M: expected a number"),
         ("memory", "64", "memory_max=64: expected bytes with their unit, such as 64MB"),
         ("params", "ten", "params_max=ten: expected a number, such as 250k or 10M"),
         ("params", "-3", "params_max=-3: expected a number"),

@@ -6,7 +6,7 @@ from sublayer import work
 from sublayer.data import DataConfig, prepare
 from sublayer.measurement import Estimate
 from sublayer.nas import read
-from sublayer.nas.here import Foresight, search_here
+from sublayer.nas.here import Foresight, fit, search_here
 
 SMALL = {"dim": "16|32", "layout": "(sf)x1|(sf)x2", "f.inner": "32|64|128", "s.heads": 2, "vocab": 256}
 
@@ -67,3 +67,25 @@ def test_what_is_too_large_is_never_measured():
     assert 0 < len(predictor.calibrated) < len(predictor.learned)
     assert said == ["measuring sublayers on this device: 0 of 1"] * 2
     assert foresight.predict(predictor.learned[0]) == {"latency": 1.0, "memory": predictor.learned[0].dim}
+
+
+def test_another_text_is_another_search(tmp_path, book):
+    how = {"objectives": "params,grad_norm:max", "population": 5, "iterations": 0}
+    search_here(read("gpt2", SMALL), tmp_path / "s", text=prepare(DataConfig.guess(str(book))), **how)
+    (tmp_path / "other.txt").write_text("Something else altogether. " * 400)
+    other = prepare(DataConfig.guess(str(tmp_path / "other.txt")))
+    with pytest.raises(ValueError, match="another search is there, with another text"):
+        search_here(read("gpt2", SMALL), tmp_path / "s", text=other, **how)
+
+
+def test_a_vocabulary_that_is_not_the_text_s_is_refused(book):
+    text = prepare(DataConfig.guess(str(book)))
+    assert fit(read("gpt2", {"dim": "16|32", "s.heads": 2}), text, {}).base.vocab == text.vocab
+    with pytest.raises(ValueError, match="vocab=99: the text has 256 tokens; leave vocab out"):
+        fit(read("gpt2", {"dim": "16|32", "s.heads": 2, "vocab": 99}), text, {"vocab": 99})
+
+
+@pytest.mark.parametrize(("wrong", "said"), [({"train": -1}, "train=-1"), ({"seconds": 0.0}, "seconds=0")])
+def test_numbers_that_cannot_be(tmp_path, wrong, said):
+    with pytest.raises(ValueError, match=said):
+        search_here(read("gpt2", SMALL), tmp_path / "s", **wrong)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sublayer.nas import pareto, search
+from sublayer.nas import Space, pareto, search
 from sublayer.nas.folder import Folder
 from sublayer.nn.model import Model
 from tests.nas import little
@@ -52,7 +52,7 @@ def test_the_same_request_goes_on_and_another_is_refused(tmp_path):
         ValueError, match=r"another seed \(0, now 1\); ask for the same to go on with it, or choose another"
     ):
         little.find(tmp_path, seed=1)
-    with pytest.raises(ValueError, match=r"another limits .*now \{\"params\": 9000"):
+    with pytest.raises(ValueError, match=r"another limits\.params .*now 9000"):
         little.find(tmp_path, limits={"params": "9M"})
 
 
@@ -112,7 +112,8 @@ def test_models_of_the_front_are_measured_once(tmp_path):
         if len(asked) == 4:
             raise ValueError("too noisy")
         known = little.evaluate(config)
-        return SimpleNamespace(latency=known["latency"] * 1.1, low=0.0, high=1.0, memory=known["memory"])
+        latency = known["latency"] * 1.1
+        return SimpleNamespace(latency=latency, low=0.9 * latency, high=1.1 * latency, memory=known["memory"])
 
     with pytest.raises(ValueError, match="too noisy"):
         little.find(tmp_path, population=50, remeasure=measure)
@@ -161,3 +162,24 @@ def test_a_killed_search_goes_on_to_the_same_front(number, whole, tmp_path):
     assert (out / "front.json").read_bytes() == (expected / "front.json").read_bytes()
     lines = (out / "journal.log").read_text().splitlines()
     assert sum('"op_code":4' in line for line in lines) == 34
+
+
+def test_a_front_that_was_damaged_is_told_in_a_line(tmp_path):
+    little.find(tmp_path)
+    for damage in ("{}", '{"front": [null]}'):
+        (tmp_path / "front.json").write_text(damage)
+        with pytest.raises(ValueError, match=r"front\.json: not what a search writes"):
+            little.find(tmp_path)
+
+
+def test_a_journal_that_was_damaged_is_told_in_a_line(tmp_path):
+    little.find(tmp_path)
+    journal = tmp_path / "journal.log"
+    journal.write_bytes(b"garbage\n" + journal.read_bytes())
+    with pytest.raises(ValueError, match=r"journal\.log: not a journal of trials"):
+        little.find(tmp_path)
+
+
+def test_a_layout_that_cannot_be_read_is_no_choice():
+    with pytest.raises(ValueError, match="layout"):
+        Space.of(little.space().base, {"layout": "(sf)x1|((sf"})

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
-    from sublayer.measurement import Reading
+    from sublayer.measurement import Reading, Setting
     from sublayer.nn.model import Model
 
 
@@ -73,9 +73,12 @@ def measure(
         {"task": task, "length": length, "memory": memory, "frozen": frozen}
         | {"batch": batch, "threads": threads, "device": device}
     )
+    _check(how)
     configs = [_config(name, changes) for name in names]
     for config in configs:
         how.check(config)
+        if frozen and not config.carries:
+            raise ValueError(f"--frozen: {config.tag} {config.dim} remembers no hidden states; leave it out")
     rows = []
     with _progress(len(configs)) as told:
         for name, config in zip(names, configs, strict=True):
@@ -86,6 +89,18 @@ def measure(
             rows.append(_row(name, config, reading))
     setting = how.settled()
     _print_json(rows, setting.dump()) if json else _print_table(rows, setting.dump())
+
+
+def _check(setting: Setting) -> None:
+    """What would be ignored, or would fail in another process, is said here."""
+    from sublayer.training.distribution import find_device
+
+    if setting.task != "segment" and (setting.memory or setting.frozen):
+        raise ValueError(f"task={setting.task}: --memory and --frozen are a segment's; leave them out, or use segment")
+    try:
+        find_device(setting.device)
+    except ValueError as error:
+        raise ValueError(str(error).replace("train.device", "device").split(" Leave it out")[0] + " Use cpu") from None
 
 
 def _config(name: str, changes: dict[str, Any]) -> Model.Config:

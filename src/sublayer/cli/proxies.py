@@ -82,6 +82,8 @@ def proxies(
     if table:
         if name:
             raise ValueError(f"--table ranks trained models, so {name!r} has nothing to add; leave one of them out")
+        if proxy or latency:
+            raise ValueError("--table ranks by its own columns; leave --proxy and --latency out")
         ranking = _of_table(table, out)
     elif name:
         request = _request(name, changes, data, models, seed, tuple(proxy or ()))
@@ -128,8 +130,8 @@ def _of_study(request: Request, out: str, latency: bool, workers: int, ray: str,
     from sublayer import work
     from sublayer.nas.proxies.study import Study
 
-    study = Study.begin(out, request)
     with work.pool(ray or None, workers, plugins) as pool:
+        study = Study.begin(out, request)
         with _bar("scores", request.models) as forward:
             study.score(pool, forward)
         with _bar("trainings", request.models) as forward:
@@ -173,11 +175,12 @@ def _print_json(ranking: dict[str, Any]) -> None:
 def _print_tables(ranking: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     for models in ranking["sets"]:
         dropped = f", {models['dropped']} without a perplexity left out" if models["dropped"] else ""
-        console.print(f"{models['set']}: {models['models']} models{dropped}", highlight=False)
+        console.print(f"{models['set']}: {models['models']} models{dropped}", highlight=False, markup=False)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         rows = [_figures(proxy) for proxy in models["proxies"]]
         known = [n for n in range(len(TITLES)) if any(row[n] != "—" for row in rows)]
@@ -185,11 +188,11 @@ def _print_tables(ranking: dict[str, Any]) -> None:
         for n in known:
             table.add_column(TITLES[n], justify="right", no_wrap=True)
         for proxy, row in zip(models["proxies"], rows, strict=True):
-            table.add_row(f"{proxy['name']} {'↑' if proxy['higher'] else '↓'}", *(row[n] for n in known))
+            table.add_row(Text(f"{proxy['name']} {'↑' if proxy['higher'] else '↓'}"), *(row[n] for n in known))
         console.print(table)
         console.print()
     for one in ranking["skipped"]:
-        console.print(f"{one['set']}: {one['models']} models, too few to rank", highlight=False)
+        console.print(f"{one['set']}: {one['models']} models, too few to rank", highlight=False, markup=False)
 
 
 TITLES = ("Spearman", "95 %", "top 10 %", "30 %", "50 %", "front off", "s/model")

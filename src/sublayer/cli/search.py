@@ -107,6 +107,8 @@ def search(
     load_plugins(plugin or [])
     if train and not data:
         raise ValueError(f"train={train}: there is no text to train on; add --data FILE")
+    if not train and (keys := _keys(changes, "train")):
+        raise ValueError(f"train.{next(iter(keys))}: nothing is trained; add --train 3, or leave it out")
     training = TrainConfig().override(_keys(changes, "train"), "train")
     limits = {"latency": latency_max, "memory": memory_max, "params": params_max}
     wanted = read_objectives(objectives)
@@ -162,6 +164,7 @@ def _space(name: str, words: tuple[str, ...], text: Dataset | None) -> Space:
     from sublayer.cli.words import read_overrides
     from sublayer.nas import read
     from sublayer.nas.choice import chooses
+    from sublayer.nas.here import fit
 
     changes: dict[str, Any] = {}
     rules: list[str] = []
@@ -175,5 +178,4 @@ def _space(name: str, words: tuple[str, ...], text: Dataset | None) -> Space:
             changes[key.strip()] = value
         else:
             changes |= read_overrides((word,))
-    space = read(name, changes, rules)
-    return space if text is None or "vocab" in changes else space.fitted(text.vocab)
+    return fit(read(name, changes, rules), text, changes)

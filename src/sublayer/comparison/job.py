@@ -109,9 +109,17 @@ def read(request: Request, folder: Folder, measure: Measure | None, setting: Set
     how = setting or Setting(task=task, length=length)
     try:
         return [
-            folder.figure(f"{how.hash[:12]} {slug}", lambda model=model: measure([model], how)[0].dump())  # pyright: ignore[reportOptionalCall]
+            folder.figure(f"{how.hash[:12]} {slug}", lambda model=model: steady(measure, model, how))  # pyright: ignore[reportArgumentType]
             for slug, model in ((entry.slug, entry.model) for entry in request.entries)
         ]
     except ValueError as error:
         log.warning("latency and memory were not measured: %s", error)
         return [None] * len(models)
+
+
+def steady(measure: Measure, model: Model.Config, setting: Setting) -> dict[str, Any]:
+    """A reading that says something."""
+    reading = measure([model], setting)[0]
+    if reading.noise:
+        raise ValueError(reading.noise)
+    return reading.dump()

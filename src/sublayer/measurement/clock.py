@@ -64,7 +64,7 @@ def median(values: list[float]) -> float:
 def interval(values: list[float]) -> tuple[float, float]:
     """Of the median, by order statistics, which asks nothing of how values are distributed."""
     there, n = sorted(values), len(values)
-    below = max(0, math.floor((n - 1.96 * math.sqrt(n)) / 2))
+    below = max(0, math.floor((n - 1 - 1.96 * math.sqrt(n)) / 2))  # on the safe side where repeats are few
     return there[below], there[n - 1 - below]
 
 

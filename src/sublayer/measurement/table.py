@@ -209,6 +209,12 @@ class Table:
         """What was added, by this process or by others; for whoever holds the lock."""
         self.lines.mend()
         for line in self.lines.after(self._size):
-            name = str(line.pop("name"))
-            self._readings.setdefault(name, []).append(Reading.read(line | {"device": self.device}))
+            try:
+                name, read = str(line.pop("name")), Reading.read(line | {"device": self.device})
+            except (KeyError, TypeError):
+                raise ValueError(
+                    f"{self.lines.path}: a line is not a reading, so it was damaged or edited; remove the file, and "
+                    "what it held is measured anew"
+                ) from None
+            self._readings.setdefault(name, []).append(read)
         self._size = self.lines.size

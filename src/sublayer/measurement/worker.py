@@ -147,6 +147,7 @@ def _read(config: dict[str, Any], setting: dict[str, Any], tolerance: float, sec
     with torch.inference_mode():
         if alone:
             _warm_up(how)
+            high_water.settle()
         before = high_water.held()
         model = passes.build(Model.Config.parse(config), how.device)
         mark = _high_water(model, how, before) if alone else None

@@ -9,11 +9,11 @@ TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 BYTES = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 COUNTS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 UNITS: dict[str, tuple[dict[str, float], str]] = {
-    "latency": (TIMES, "a time with its unit, such as 5ms or 0.2s"),
+    "latency": (TIMES, "a time in s, ms or us, such as 5ms or 0.2s"),
     "memory": (BYTES, "bytes with their unit, such as 64MB or 1.5GB"),
 }
 PLAIN = COUNTS, "a number, such as 250k or 10M"
-FORM = re.compile(r"\s*(\d+(?:[.,_]?\d+)*(?:e[+-]?\d+)?)\s*([a-zA-Zµ]*)\s*")
+FORM = re.compile(r"\s*((?:\d+|\d{1,3}(?:,\d{3})+|\d+(?:_\d+)+)(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-zA-Zµ]*)\s*")
 
 
 def read(figure: str, given: str | float, name: str = "") -> float:

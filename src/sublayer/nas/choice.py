@@ -97,7 +97,9 @@ def _values(item: str, whole: str) -> list[Any]:
     if not span:
         return [_value(item)]
     low, high, step = int(span[1]), int(span[2]), int(span[3] or 1)
-    if step < 1 or high < low:
+    if step < 1:
+        raise ConfigError(f"choice {whole!r}: a step of {step} goes nowhere; take at least 1, as in 128..512/64")
+    if high < low:
         raise ConfigError(f"choice {whole!r}: {item} goes nowhere; write the lower bound first, as in 128..512/64")
     if (high - low) // step >= MOST:
         raise ConfigError(f"choice {whole!r}: {item} has {(high - low) // step + 1:,} values; take a larger step")

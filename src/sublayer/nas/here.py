@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -58,20 +59,25 @@ def search_here(
     pool: where proxies are scored and models trained; measured is here. seconds: the longest time for one of the front.
     how: method, seed, population, iterations.
     """
+    if train < 0:
+        raise ValueError(f"train={train}: expected how many of the front to train, 0 or more")
+    if not seconds > 0:
+        raise ValueError(f"seconds={seconds:g}: repeats take time; give more than 0")
     if train and text is None:
         raise ValueError(f"train={train}: there is no text to train on; add --data FILE")
     settled, wanted = (setting or Setting()).settled(), read_objectives(objectives)
     needed = {one.name for one in wanted} | set(read_limits(limits or {}))
     notes: dict[str, Any] = {"setting": settled.dump()}
-    stages, heard = [], []
+    stages, heard, prepare = [], [], _nothing
     with ExitStack() as stack:
         if needed & UNITS.keys():
             predictor = stack.enter_context(Predictor(settled, plugins=plugins))
             notes["device"] = predictor.table.device
             foresight = Foresight(predictor, read_limits(limits or {}), say)
-            foresight.begin(space)
+            prepare = partial(foresight.begin, space)
             stages, heard = [weights, foresight.predict], [foresight.learn]
         if others := sorted(needed - {*COUNTED, *UNITS}):
+            notes["text"] = None if text is None else text.hash
             promise = Promise(others, text, how.get("seed", 0), pool or work.pool(), say)
             stages, heard = [*stages, promise.score], [*heard, promise.learn]
 
@@ -91,12 +97,22 @@ def search_here(
             remeasure=_measuring(settled, seconds, plugins, say) if "device" in notes else None,
             tell=tell,
             ahead=ahead,
+            prepare=prepare,
             **how,
         )
     if train:
         assert text is not None
         result = train_best(out, result, train, text, training or TrainConfig(), pool or work.pool(), say)
     return result
+
+
+def fit(space: Space, text: Dataset | None, changes: Mapping[str, Any]) -> Space:
+    """The space with the vocabulary of the text, which no change may contradict."""
+    if text is None:
+        return space
+    if changes.get("vocab", text.vocab) != text.vocab:
+        raise ValueError(f"vocab={changes['vocab']}: the text has {text.vocab:,} tokens; leave vocab out")
+    return space.fitted(text.vocab)
 
 
 class Foresight:
@@ -158,6 +174,9 @@ class Promise:
         data = None if self.text is None else self.text.config.dump()
         how = {"train": SCORED.dump(), "seed": self.seed, "steps": STEPS, "number": 0}
         return {"model": config.dump(), "data": data, "proxies": self.names, **how}
+
+
+def _nothing() -> None: ...
 
 
 def _measuring(setting: Setting, seconds: float, plugins: Sequence[str], say: Say) -> Callable[[Model.Config], Reading]:

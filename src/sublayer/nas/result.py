@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sublayer.measurement.reading import NOISY
 from sublayer.nas import pareto
 from sublayer.nas.explore import Progress
 from sublayer.nas.folder import Folder
@@ -17,6 +19,8 @@ from sublayer.runs import kept
 
 MEASURED = 15
 """Models of the front that are measured, if there are so many."""
+KEPT = ("config", "measured", "run")
+"""What is not found again by replaying the search."""
 MARGIN = 0.1
 """How far the reference lies beyond the worst values seen, as a share of their range."""
 
@@ -89,12 +93,12 @@ def measured(
 ) -> dict[str, Any]:
     """Write the result; measure models spread along the front that were not measured before, one by one."""
     if folder.front.exists():
-        before = {one["number"]: one for one in kept.read(folder.front)["front"]}
+        before = _before(folder.front)
         for one in result["front"]:
             known = before.get(one["number"])
             if known is not None and known["config"] == one["config"]:
                 one |= {"measured": known["measured"], "run": known["run"]}
-    left = [one for one in along(result["front"], MEASURED) if one["measured"] is None] if measure else []
+    left = [one for one in along(result["front"], MEASURED) if not _known(one)] if measure else []
     while True:
         result["predictor"] = errors(result["front"])
         kept.write(folder.front, result)
@@ -105,9 +109,25 @@ def measured(
         one["measured"] = {name: getattr(reading, name) for name in ("latency", "low", "high", "memory")}
 
 
+def _before(path: Path) -> dict[int, dict[str, Any]]:
+    """The front as it was written before, by the numbers of its trials."""
+    try:
+        return {one["number"]: {name: one[name] for name in KEPT} for one in kept.read(path)["front"]}
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"{path}: not what a search writes, so it was damaged or edited; remove it, and the search forms it anew"
+        ) from None
+
+
+def _known(entry: dict[str, Any]) -> bool:
+    """Whether it was measured, and not in too much noise."""
+    found = entry["measured"]
+    return found is not None and (found["high"] - found["low"]) / 2 <= NOISY * found["latency"]
+
+
 def errors(entries: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """How wrong the predictions were, on the models that were measured: medians of their share."""
-    pairs = [(one["values"], one["measured"]) for one in entries if one["measured"] and "latency" in one["values"]]
+    pairs = [(one["values"], one["measured"]) for one in entries if _known(one) and "latency" in one["values"]]
     if not pairs:
         return None
     wrong = {

@@ -43,6 +43,7 @@ def search(
     remeasure: Callable[[Model.Config], Any] | None = None,
     tell: Tell = lambda progress: None,
     ahead: Ahead = lambda configs: None,
+    prepare: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Search a space and write the front to a folder; what front.json holds is returned.
 
@@ -50,7 +51,8 @@ def search(
     first, as long as a candidate is within its limits. limits: {"latency": "5ms", "params": 1e7}. length, memory: the
     tokens that FLOPs are counted for. notes: what else makes the search what it is (device, setting), written down
     with it. remeasure: config → a reading with latency, low, high and memory, for models of the front. ahead: hears
-    which configs are evaluated next, for what is better done for many at once.
+    which configs are evaluated next, for what is better done for many at once. prepare: what takes long, done when
+    nothing is wrong with the request.
     """
     wanted, most = read_objectives(objectives), read_limits(limits or {})
     trials = total(population, iterations)
@@ -71,6 +73,7 @@ def search(
     chosen = make(method, space, wanted, most, seed, population)
     with folder.held():
         folder.ask(asked)
+        prepare()
         journal = Journal(folder.journal, STUDY, space, wanted)
         progress = Progress(trials, wanted)
         explore(chosen, judge, progress, journal.trials(), journal.add, tell, ahead)

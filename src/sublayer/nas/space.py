@@ -322,9 +322,13 @@ def changed(base: Model.Config, choices: Mapping[str, Choice | str], fixed: Mapp
 
 def _choice(key: str, given: Choice | str | list[Any]) -> Choice:
     try:
-        return Choice.of(given)
-    except ConfigError as error:
+        choice = Choice.of(given)
+        if key == "layout":  # else a slip would only make candidates rarer
+            for value in choice.values:
+                layouts.parse(layouts.apply_rule(str(value), "(sf)x16"))
+    except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
+    return choice
 
 
 def _pick(values: tuple[Any, ...], rng: Random) -> Any:

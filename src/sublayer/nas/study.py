@@ -40,7 +40,13 @@ class Journal:
         lock = _turns(path)
         with lock:
             pass  # what a killed writer left is cut off before anything is read
-        self.storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+        try:
+            self.storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+        except (ValueError, KeyError, TypeError, AssertionError):
+            raise ValueError(
+                f"{path}: not a journal of trials, so it was damaged or edited; put it back, or search in another "
+                "folder"
+            ) from None
         directions: list[Any] = [objective.direction for objective in objectives]
         self.study = optuna.create_study(
             study_name=name, storage=self.storage, directions=directions, load_if_exists=True

@@ -55,14 +55,23 @@ def ask(path: Path, asked: Mapping[str, Any], what: str, free: tuple[str, ...] =
         seal(path, asked)
         return
     before, now = read_asked(path), json.loads(json.dumps(asked))
-    for name in {**before, **now}:
-        if before.get(name) != now.get(name) and name not in free:
-            raise ValueError(
-                f"{path.parent}: another {what} is there, with another {name} ({short(before.get(name))}, now "
-                f"{short(now.get(name))}); ask for the same to go on with it, or choose another folder"
-            )
+    was, wanted = ({name: value for name, value in one.items() if name not in free} for one in (before, now))
+    for name, there, here in differing(was, wanted):
+        raise ValueError(
+            f"{path.parent}: another {what} is there, with another {name} ({short(there)}, now {short(here)}); ask for "
+            "the same to go on with it, or choose another folder"
+        )
     if before != now:
         seal(path, asked)
+
+
+def differing(there: Any, here: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Dotted path and both values, where plain data differ."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in {**there, **here}:
+            yield from differing(there.get(name), here.get(name), f"{path}.{name}" if path else name)
+    elif there != here:
+        yield path, there, here
 
 
 def seal(path: Path, asked: Mapping[str, Any]) -> None:

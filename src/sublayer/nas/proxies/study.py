@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sublayer.data import DataConfig, prepare
+from sublayer.data import DataConfig, Windows, prepare
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
 from sublayer.nas.proxies.judging import judge
@@ -80,6 +80,8 @@ class Study:
     def begin(cls, out: Path | str, request: Request) -> Study:
         """A new folder, or one where the same was asked."""
         study = cls(Path(out), request)
+        study.sample()
+        Windows(prepare(request.data).train, request.train.batch, request.train.length)  # says if the text is too short
         with study.held():
             kept.ask(study.path / ASKED, {**request.dump(), "models": request.models}, "study", free=("models",))
         return study
