@@ -232,4 +232,5 @@ def test_killed_with_its_workers_it_comes_to_the_same_table(made, book, tmp_path
 
 
 def files(folder: Path) -> int:
-    return sum(1 for _ in folder.rglob("*")) if folder.exists() else 0
+    """Those there are, while others come and go."""
+    return sum(len(folders) + len(names) for _, folders, names in os.walk(folder))
