@@ -58,6 +58,9 @@ def measure(
         Print JSON for other programs.
     """
     import_torch()
+    from rich.console import Console
+    from rich.progress import Progress
+
     from sublayer.cli.words import load_plugins, read_overrides
     from sublayer.measurement import Setting
     from sublayer.measurement import measure as measure_models
@@ -79,14 +82,16 @@ def measure(
         how.check(config)
         if frozen and not config.carries:
             raise ValueError(f"--frozen: {config.tag} {config.dim} remembers no hidden states; leave it out")
-    rows = []
-    with _progress(len(configs)) as told:
+    rows, console = [], Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("", total=len(configs))
         for name, config in zip(names, configs, strict=True):
-            told(name)
+            bar.update(shown, description=f"measuring {name}")
             reading = measure_models([config], how, seconds=seconds, plugins=plugin or ())[0]
             if reading.noise:
                 raise ValueError(reading.noise)
             rows.append(_row(name, config, reading))
+            bar.advance(shown)
     setting = how.settled()
     _print_json(rows, setting.dump()) if json else _print_table(rows, setting.dump())
 
@@ -97,10 +102,7 @@ def _check(setting: Setting) -> None:
 
     if setting.task != "segment" and (setting.memory or setting.frozen):
         raise ValueError(f"task={setting.task}: --memory and --frozen are a segment's; leave them out, or use segment")
-    try:
-        find_device(setting.device)
-    except ValueError as error:
-        raise ValueError(str(error).replace("train.device", "device").split(" Leave it out")[0] + " Use cpu") from None
+    find_device(setting.device, key="device")
 
 
 def _config(name: str, changes: dict[str, Any]) -> Model.Config:
@@ -118,23 +120,6 @@ def _config(name: str, changes: dict[str, Any]) -> Model.Config:
 def _row(name: str, config: Model.Config, reading: Reading) -> dict[str, Any]:
     layout = " → ".join(stack.layout for stack in config.stacks.values())
     return {"name": name, "layout": layout, "dim": config.dim, "params": config.cost().params, **reading.dump()}
-
-
-def _progress(total: int) -> Any:
-    """On a terminal, a bar that says what is being measured."""
-    from contextlib import contextmanager
-
-    from rich.console import Console
-    from rich.progress import Progress
-
-    @contextmanager
-    def shown() -> Any:
-        console = Console(stderr=True)
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("measuring", total=total)
-            yield lambda name: bar.update(task, description=f"measuring {name}", advance=0 if bar.finished else 1)
-
-    return shown()
 
 
 def _print_json(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:

@@ -66,16 +66,12 @@ class Errors:
         return float(np.median([abs(p / m - 1) for p, m in pairs]))
 
     @property
-    def spearman(self) -> float:
-        return rank_correlation(self.predicted, self.measured)
-
-    @property
     def span(self) -> float:
         """The slowest over the fastest."""
         return max(self.measured) / min(self.measured)
 
     def dump(self) -> dict[str, Any]:
-        figures = {name: getattr(self, name) for name in ("median", "spearman", "span", "memory")}
+        figures = {name: getattr(self, name) for name in ("median", "span", "memory")}
         return {"models": len(self.measured), **figures, **vars(self)}
 
 
@@ -171,9 +167,3 @@ def _highest(frame: Entry, sublayers: list[Entry]) -> float:
         there += entry.kept
     highest = max(highest, there + frame.kept + frame.passing)
     return frame.state + sum(entry.state for entry in sublayers) + highest
-
-
-def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's, of values without ties that matter."""
-    one, other = (np.argsort(np.argsort(values)) - (len(a) - 1) / 2 for values in (a, b))
-    return float(one @ other / np.sqrt((one @ one) * (other @ other)))

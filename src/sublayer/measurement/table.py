@@ -92,12 +92,11 @@ class Table:
         self.device = fingerprint(self.setting.device, self.setting.threads)
         name = f"{self.device['id']}-{cache.key(setting=self.setting.dump())[:12]}.jsonl"
         self.lines = Lines(cache.folder(folder) / "measurement" / name)
-        self.measured = 0
-        """Readings that were not there and had to be made."""
         self._readings: dict[str, list[Reading]] = {}
         self._pace: Pace | None = None
         self._rungs: dict[Rung, Entry] = {}
         self._entries: dict[Rung, Entry] = {}
+        self._beside: dict[Rung, list[tuple[Rung, float]]] = {}
         self._size = 0
         self._worker: Worker | None = None
 
@@ -110,7 +109,14 @@ class Table:
         return self._entries[asked]
 
     def rungs(self, kind: Kind, dim: int, inner: int | None, memory: int) -> list[tuple[Rung, float]]:
-        """With their shares."""
+        """With their shares; found once, as whether a size can be takes a config to know."""
+        asked = Rung(kind, dim, inner, memory)
+        if asked not in self._beside:
+            self._beside[asked] = self._find(asked)
+        return self._beside[asked]
+
+    def _find(self, asked: Rung) -> list[tuple[Rung, float]]:
+        kind, dim, inner, memory = asked.kind, asked.dim, asked.inner, asked.memory
         widths = [(inner, 1.0)] if inner is None else ladder.between(inner, ladder.INNER)
         dims = ladder.between(dim, ladder.WIDTHS)
         try:
@@ -201,7 +207,6 @@ class Table:
         return self._readings[name]
 
     def _add(self, line: dict[str, object]) -> None:
-        self.measured += 1
         self.lines.add(line)
         self._refresh()
 

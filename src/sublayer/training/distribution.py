@@ -157,8 +157,11 @@ def _fold(module: Any, inputs: Any, output: Any) -> None:
         module.reshard()
 
 
-def find_device(wanted: str | None, local: int = 0) -> torch.device:
-    """As asked, or an accelerator if there is one; of several on a machine, each process takes its own."""
+def find_device(wanted: str | None, local: int = 0, key: str = "train.device") -> torch.device:
+    """As asked, or an accelerator if there is one; of several on a machine, each process takes its own.
+
+    key: what it was asked by.
+    """
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     try:
         device = torch.device(wanted or accelerator or "cpu")
@@ -169,6 +172,6 @@ def find_device(wanted: str | None, local: int = 0) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         asked, reason = wanted or f"{accelerator}:{local}", str(error).splitlines()[0]
         raise ValueError(
-            f"train.device: {asked!r} cannot be used: {reason} Leave it out, use cpu, or use fewer processes"
+            f"{key}: {asked!r} cannot be used: {reason} Leave it out, use cpu, or use fewer processes"
         ) from None
     return device

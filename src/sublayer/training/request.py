@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
@@ -14,6 +13,7 @@ from sublayer.nn.embedding import Span
 from sublayer.nn.model import EncoderDecoder, Model
 from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Run
+from sublayer.runs.environment import memory as machine_memory
 from sublayer.training.config import TrainConfig
 
 
@@ -72,10 +72,8 @@ def check_carry(model: Model.Config, config: TrainConfig) -> None:
 
 def check_memory(model: Model.Config, device: torch.device) -> None:
     """Weights, their gradients and two moments of each: more than all memory of the machine cannot be."""
-    if device.type != "cpu" or not hasattr(os, "sysconf"):
-        return
-    params, there = model.cost().params, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 4 * 4 * params > there:
+    params, there = model.cost().params, machine_memory()
+    if device.type == "cpu" and there is not None and 4 * 4 * params > there:
         raise ConfigError(
             f"dim={model.dim}: {params:,} parameters need {16 * params / 2**30:,.0f} GiB to train, and this machine "
             f"has {there / 2**30:,.0f}; use a smaller dim, layout or vocabulary"

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from queue import Empty, LifoQueue
@@ -35,8 +35,8 @@ PATIENCE = 5
 class Processes(Pool):
     def __init__(self, workers: int, plugins: Sequence[str] = ()) -> None:
         self.workers, self.plugins = workers, plugins
-        self._idle: LifoQueue[Worker] = LifoQueue()
-        self._all: set[Worker] = set()
+        self._idle: LifoQueue[Process] = LifoQueue()
+        self._all: set[Process] = set()
         self._closed = threading.Event()
 
     def run(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -76,23 +76,24 @@ class Processes(Pool):
         told = f"a task's process died {TRIES} times, {how}; fewer workers leave more memory to each"
         return {"refused": f"{told}. The task: {json.dumps(task)[:200]}"}
 
-    def _take(self) -> Worker:
+    def _take(self) -> Process:
         try:
             return self._idle.get_nowait()
         except Empty:
-            worker = Worker(self.workers, self.plugins)
+            worker = Process(launch.threads(self.workers), self.plugins)
             self._all.add(worker)
             if self._closed.is_set():
                 worker.kill()
             return worker
 
 
-class Worker:
+class Process:
     """One process. It ends when its standard input does, so it never outlives the one that asks."""
 
-    def __init__(self, workers: int, plugins: Sequence[str]) -> None:
+    def __init__(self, threads: int, plugins: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process is)
-        told = {"OMP_NUM_THREADS": str(launch.threads(workers)), "PYTHONPATH": os.pathsep.join(_paths())}
+        self._how = ""
+        told = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(_paths()), **(environment or {})}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
         words = [sys.executable, "-m", "sublayer.work.worker", *plugins]
         self._process = subprocess.Popen(words, env={**os.environ, **told}, **pipes)
@@ -120,6 +121,8 @@ class Worker:
 
     def bury(self) -> str:
         """After a death: how it came, and nothing of it stays open."""
+        if self._errors.closed:
+            return self._how
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(PATIENCE)
         self.kill()
@@ -131,7 +134,8 @@ class Worker:
                 file.close()  # pyright: ignore[reportOptionalMemberAccess]
         code = self._process.returncode
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"exit code {code}"
-        return f"at last by {name}" + (f" ({last})" if last else "")
+        self._how = f"at last by {name}" + (f" ({last})" if last else "")
+        return self._how
 
 
 def _paths() -> list[str]:
