@@ -57,8 +57,10 @@ def test_killed_anywhere_it_goes_on(book, tmp_path, event, how):
 
 def test_another_training_in_its_place_is_refused(book, tmp_path):
     trained(task(book, tmp_path / "run"))
-    with pytest.raises(ValueError, match="another training is there"):
+    with pytest.raises(ValueError, match=r"was trained with train\..*; ask for the same"):
         trained(task(book, tmp_path / "run", steps=9))
+    with pytest.raises(ValueError, match=r"was trained with train\.lr=.*; ask for the same"):
+        list(train_all(work.pool(), [task(book, tmp_path / "run", lr=0.5)]))
 
 
 def test_a_text_that_is_not_the_one_is_refused_and_names_the_machine(book, tmp_path):

@@ -8,8 +8,7 @@ from typing import Any
 
 from sublayer.data import Dataset
 from sublayer.nas.folder import Folder
-from sublayer.runs import Run, kept
-from sublayer.runs.run import ASKED
+from sublayer.runs import kept
 from sublayer.training import TrainConfig
 from sublayer.work import Pool
 from sublayer.work.trainings import train_all
@@ -53,8 +52,6 @@ def train_best(
         }
         for one in chosen
     ]
-    for task in tasks:
-        _refuse_other(Path(task["out"]), config)
     with folder.held():
         tell(f"training {len(tasks)} models")
         for done, (index, run) in enumerate(train_all(pool, tasks), 1):
@@ -62,15 +59,3 @@ def train_best(
             kept.write(folder.front, result)
             tell(f"trained {done} of {len(tasks)} models")
     return result
-
-
-def _refuse_other(path: Path, config: TrainConfig) -> None:
-    """A run that was begun stays as it was asked for."""
-    if not (path / ASKED).exists():
-        return
-    before = TrainConfig.parse(Run.open(path).asked["train"], f"{path / ASKED}: train")
-    for key, (there, here) in before.diff(config).items():
-        raise ValueError(
-            f"{path}: was trained with train.{key}={kept.short(there)}, not {kept.short(here)}; ask for the same, go "
-            "on with sublayer resume, or remove the folder to train anew"
-        )

@@ -21,7 +21,8 @@ import torch
 from sublayer.data import DataConfig, cache, prepare
 from sublayer.data.atomic import writing
 from sublayer.nn.model import Model
-from sublayer.runs import Run
+from sublayer.runs import Run, kept
+from sublayer.runs.run import ASKED
 from sublayer.training import DivergedError, TrainConfig
 from sublayer.training.budget import Budget, Stopwatch
 from sublayer.training.job import begin, resume
@@ -38,6 +39,8 @@ Task = dict[str, Any]
 def train_all(pool: Pool, tasks: Iterable[Task]) -> Iterator[tuple[int, Run]]:
     """Runs as they are done, with their task's index; those that are done already come first."""
     tasks = list(tasks)
+    for task in tasks:
+        check_same(task)
     done = {index for index, task in enumerate(tasks) if is_done(task["out"])}
     for index in sorted(done):
         yield index, Run.open(tasks[index]["out"])
@@ -72,6 +75,18 @@ def sent(task: Task) -> bytes:
         ) from None
 
 
+def check_same(task: Task) -> None:
+    """A run that was begun stays as it was asked for, done or not."""
+    out = Path(task["out"])
+    if not (out / ASKED).exists():
+        return
+    for key, there, here in kept.differing(Run.open(out).asked["train"], task["train"]):
+        raise ValueError(
+            f"{out}: was trained with train.{key}={kept.short(there)}, not {kept.short(here)}; ask for the same, or "
+            "move the run away to train it anew"
+        )
+
+
 def why_diverged(run: Run) -> str | None:
     """What ended a training that went wrong; None if none did."""
     path = run.path / DIVERGED
@@ -81,7 +96,7 @@ def why_diverged(run: Run) -> str | None:
 def is_done(out: Path | str) -> bool:
     """Whether there is a run that has spent its budget, or diverged; nothing is built to know it."""
     run = Run(Path(out))
-    if not (run.path / "run.json").exists():
+    if not (run.path / ASKED).exists():
         return False
     if why_diverged(run):
         return True
@@ -100,12 +115,10 @@ def _begun(task: Task, out: Path) -> Run:
     data = DataConfig.parse(task["data"])
     if "text" in task and (text := prepare(data)).hash != task["text"]:
         raise ValueError(f"{text.train.part.text.source.title}: not the text that was asked for; put it back")
-    if not (out / "run.json").exists():
+    if not (out / ASKED).exists():
         return begin(model, data, out, config, task.get("changes") or {})
-    run = Run.open(out)
-    if run.asked["train"] != config.dump():
-        raise ValueError(f"{out}: another training is there; move it away, or choose another folder")
-    return run
+    check_same(task)
+    return Run.open(out)
 
 
 def _wait_for(out: Path) -> None:

@@ -55,8 +55,8 @@ def search(
     base = stretched(fit_vocab(model, changes or {}, text), places)
     check_base(base, config, train, text, retrained)
     par = coefficients(base.stack.layout, par) if retrained else ()
-    kept = {"model": base.dump(), "data": text.config.dump(), "text": text.hash}
-    asked = {**kept, "search": config.dump(), "train": train.dump(), "seeds": list(seeds), "par": list(par)}
+    told = {"model": base.dump(), "data": text.config.dump(), "text": text.hash}
+    asked = {**told, "search": config.dump(), "train": train.dump(), "seeds": list(seeds), "par": list(par)}
     folder.check(asked)
     if train.threads:
         torch.set_num_threads(train.threads)
