@@ -91,7 +91,7 @@ def empty_memory(trial: Trial) -> Verdict:
     with torch.no_grad():
         alone = trial.read(model, ids)
         if isinstance(model, Decoder):
-            empty = State((None,) * len(model.stack.sublayers))
+            empty = State(())
             same(model(ids, empty)[0], alone, 1e-12, "empty memory: an empty state against none")
         _, masked = model(nothing, trial.begin(model), torch.zeros_like(nothing, dtype=torch.bool))
         same(model(ids, masked)[0], alone, 1e-10, "empty memory: a memory that is all padding")

@@ -47,7 +47,7 @@ def by_formula(part, x_BLD, score, weigh=lambda s, h, i, j: s, extra=lambda h, i
 
 
 def attention(position):
-    shared = lively(position.build(D))
+    shared = lively(position.build(D, K))
     return lively(MultiHead.Config(heads=H).build(Place(D, position, shared)))
 
 

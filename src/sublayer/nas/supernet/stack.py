@@ -60,7 +60,7 @@ class Supernet(Stack):
 
         def params(self, dim: int) -> int:
             """Of all sublayers, and of the architecture."""
-            shared, place = self.position.params(dim) - self.position_params(dim), self.place(dim)
+            shared, place = self.shared_params(dim), self.place(dim)
             each = sum(self.alphabet[letter].params(place) + self.residual.params(dim) for letter in self.parted)
             return shared + self.places * (each + len(self.choices))
 
@@ -75,7 +75,7 @@ class Supernet(Stack):
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
-        self.position = config.position.build(dim)
+        self.position = config.position.build(dim, config.head_dim(dim))
         place = config.place(dim, self.position)
         parts = [config.alphabet[letter] for _ in range(config.places) for letter in config.parted]
         self.sublayers = nn.ModuleList(config.residual.build(part.build(place), place) for part in parts)

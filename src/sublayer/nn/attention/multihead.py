@@ -40,8 +40,12 @@ class MultiHead(Heads):
         @property
         def reach(self) -> int | None:
             """How many earlier places are kept at most; None for all."""
-            limits = [reach for reach in (self.pattern.reach, self.memory.reach) if reach is not None]
-            return min(limits) if limits else None
+            return _least(self.pattern.reach, self.memory.reach)
+
+        @property
+        def sees(self) -> int | None:
+            """How many earlier places a query sees at most, wherever the segments are cut; None for all there are."""
+            return _least(self.pattern.reach, self.memory.sees)
 
         @property
         def splits(self) -> bool:
@@ -176,3 +180,8 @@ class MultiHead(Heads):
         sizes = [self.heads * self.head_dim, self.groups * self.head_dim, self.groups * self.head_dim]
         q_BLZ, k_BLZ, v_BLZ = qkv_BLZ.split(sizes, dim=-1)
         return split_heads(q_BLZ, self.heads), split_heads(k_BLZ, self.groups), split_heads(v_BLZ, self.groups)
+
+
+def _least(*limits: int | None) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None

@@ -25,6 +25,11 @@ class Remember:
             return None
 
         @property
+        def sees(self) -> int | None:
+            """How many earlier places a query sees at most, wherever the segments are cut; None for all there are."""
+            return None
+
+        @property
         def splits(self) -> bool:
             """Whether the result depends on where the segments are cut; then `allowed` states how."""
             return False

@@ -32,6 +32,10 @@ class Segment(Remember):
             return self.length
 
         @property
+        def sees(self) -> int | None:
+            return self.length if self.span == "exact" else None
+
+        @property
         def splits(self) -> bool:
             return self.span == "paper"
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from sublayer.nn.attention import MultiHead
 from sublayer.nn.config import Config, Count
 from sublayer.nn.embedding import Embedding, Head
-from sublayer.nn.memory import Hidden, Remember
+from sublayer.nn.memory import Remember
 from sublayer.nn.model.cost import Cost
 from sublayer.nn.scene import Scene, check_ids, check_mask
 from sublayer.nn.stack import Stack
@@ -134,14 +133,7 @@ def _segment_starts(segments: Sequence[int], start: int, length: int, device: to
 def freeze(stack: Stack, state: State) -> State:
     """Remembered hidden states turned into keys and values once, for inference; consumes the state."""
     state.take()
-    parts = []
-    for sublayer, kept in zip(stack.sublayers, state.parts, strict=True):
-        if isinstance(kept, Hidden):
-            part = sublayer.part
-            assert isinstance(part, MultiHead)
-            kept = part.freeze(kept, _empty_scene(state, kept.x.buffer))
-        parts.append(kept)
-    return replace(state, parts=tuple(parts), used=False)
+    return replace(state, parts=stack.freeze(state.parts, lambda like: _empty_scene(state, like)), used=False)
 
 
 def _empty_scene(state: State, like: Tensor) -> Scene:

@@ -8,7 +8,7 @@ from sublayer.nn.attention.heads import Heads
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import NoMemory
 from sublayer.nn.part import Part
-from sublayer.nn.position import RelativeXL
+from sublayer.nn.position import RelativeKey, RelativeXL
 from sublayer.nn.stack import Stack
 
 
@@ -40,14 +40,19 @@ def _check_part(part: Part.Config, stack: Stack.Config, dim: int, where: str) ->
         raise ValueError(f"{where}: {error}") from None
     if not isinstance(part, MultiHead.Config):
         return
+    if isinstance(stack.position, RelativeKey.Config) and head_dim != stack.head_dim(dim):
+        raise ValueError(
+            f"{where}: relative_key has one table for all layers, but their head sizes differ ({stack.head_dim(dim)} and "
+            f"{head_dim}); use one head_dim, or position=shaw, which has a table for each layer"
+        )
     if not part.pattern.causal and not isinstance(part.memory, NoMemory.Config):
         raise ValueError(
             f"{where}: a memory ({part.memory.tag}) carries the past on, but {part.pattern.tag} looks both ways; "
             "use memory=none, or a causal pattern"
         )
-    if not part.pattern.causal and isinstance(stack.position, RelativeXL.Config):
+    if not part.pattern.causal and isinstance(stack.position, (RelativeXL.Config, RelativeKey.Config)):
         raise ValueError(
-            f"{where}: relative_xl knows distances to the past only, but {part.pattern.tag} looks both ways; "
+            f"{where}: {stack.position.tag} knows distances to the past only, but {part.pattern.tag} looks both ways; "
             "use position=shaw or position=rotary"
         )
 

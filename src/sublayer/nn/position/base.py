@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | embed(x) | once, before the first sublayer | sinusoidal, learned |
 | query(q), key(k) | on projected queries and keys | RoPE; Transformer-XL's u |
-| bias(q) | added to scaled scores | ALiBi, Shaw's keys, Transformer-XL's positional terms |
+| bias(q) | added to scaled scores | ALiBi, vectors on keys, Transformer-XL's positional terms |
 | weigh(scores) | scores to scores, before the softmax | DA |
 | value(weights) | added to the weighted values | Shaw's values |
 
@@ -37,15 +37,15 @@ class Position(nn.Module):
         embeds: ClassVar[bool] = False
         """Whether the stack's own parameters are an embedding of places (costed apart), or part of the stack."""
 
-        def build(self, dim: int) -> Position:
-            """The stack's own."""
+        def build(self, dim: int, head_dim: int) -> Position:
+            """The stack's own; `head_dim` is that of its first attention."""
             return Position()
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:
             """An attention's own; `shared` is the stack's."""
             return Position()
 
-        def params(self, dim: int) -> int:
+        def params(self, dim: int, head_dim: int) -> int:
             """Of the stack's own."""
             return 0
 

@@ -22,10 +22,10 @@ class Learned(Position):
         offset: NonNegativeInt = 0
         """Rows in front of the first place's."""
 
-        def build(self, dim: int) -> Position:
+        def build(self, dim: int, head_dim: int) -> Position:
             return Learned(self, dim)
 
-        def params(self, dim: int) -> int:
+        def params(self, dim: int, head_dim: int) -> int:
             return (self.limit + self.offset) * dim
 
     def __init__(self, config: Config, dim: int) -> None:

@@ -29,14 +29,14 @@ class RelativeXL(Position):
         clamp: Count | None = None
         """Distances beyond this look alike (clamp_len); None for no limit."""
 
-        def build(self, dim: int) -> Position:
+        def build(self, dim: int, head_dim: int) -> Position:
             return GlobalTerms(dim) if self.scope == "stack" else Position()
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:
             terms = shared if self.scope == "stack" and isinstance(shared, GlobalTerms) else None
             return RelativeXL(self, dim, heads, head_dim, terms)
 
-        def params(self, dim: int) -> int:
+        def params(self, dim: int, head_dim: int) -> int:
             return 2 * dim if self.scope == "stack" else 0
 
         def layer_params(self, dim: int, heads: int, head_dim: int) -> int:

@@ -26,7 +26,7 @@ class Sinusoidal(Position):
     """
 
     class Config(Position.Config, tag="sinusoidal"):
-        def build(self, dim: int) -> Position:
+        def build(self, dim: int, head_dim: int) -> Position:
             return Sinusoidal()
 
     def embed(self, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> Float[Tensor, "B L D"]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sublayer.nn.config import Config, Rate
 from sublayer.nn.part import Part, Place
+from sublayer.nn.residual.norm import NoNorm, Norm
 from sublayer.nn.scene import Scene
 
 
@@ -29,6 +30,10 @@ class Residual(nn.Module):
         def flops(self, dim: int, length: int) -> int:
             return 0
 
+        def entry(self) -> Norm.Config:
+            """The norm between the stream and the part."""
+            return NoNorm.Config()
+
     def __init__(self, config: Residual.Config, part: Part, place: Place) -> None:
         super().__init__()
         self.part = part
@@ -39,6 +44,10 @@ class Residual(nn.Module):
     ) -> tuple[Float[Tensor, "B L D"], Any]:
         raise NotImplementedError
 
+    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """What the part reads of the stream."""
+        return x_BLD
+
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
         """The part's state after a segment whose output nobody wants."""
-        raise NotImplementedError
+        return self.part.skip(self.enter(x_BLD), scene, state)

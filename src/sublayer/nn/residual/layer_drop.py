@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sublayer.nn.part import Part, Place
 from sublayer.nn.residual.base import Residual
+from sublayer.nn.residual.norm import Norm
 from sublayer.nn.residual.normed import PreNorm
 from sublayer.nn.scene import Scene
 
@@ -29,6 +30,9 @@ class LayerDrop(Residual):
         def flops(self, dim: int, length: int) -> int:
             return self.inner.flops(dim, length)
 
+        def entry(self) -> Norm.Config:
+            return self.inner.entry()
+
     def __init__(self, config: Config, part: Part, place: Place) -> None:
         super().__init__(config, part, place)
         self.rate = config.rate
@@ -41,9 +45,13 @@ class LayerDrop(Residual):
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
     ) -> tuple[Float[Tensor, "B L D"], Any]:
-        if self.training and torch.rand(()) < self.rate:
+        if self.drops():
             return x_BLD, self.skip(x_BLD, scene, state)
         return self.inner(x_BLD, scene, state)
 
-    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
-        return self.inner.skip(x_BLD, scene, state)
+    def drops(self) -> bool:
+        """Whether it is left out, drawn anew each time."""
+        return self.training and bool(torch.rand(()) < self.rate)
+
+    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return self.inner.enter(x_BLD)

@@ -37,7 +37,8 @@ class PreNorm(Normed):
     """add(x, part(norm(x))): the shortcut is clean from the first sublayer to the last (Baevski & Auli 2019; GPT-2)."""
 
     class Config(Normed.Config, tag="pre_norm"):
-        pass
+        def entry(self) -> Norm.Config:
+            return self.norm
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
@@ -45,8 +46,8 @@ class PreNorm(Normed):
         y_BLD, state = self.part.after(self.norm, x_BLD, scene, state)
         return self.add(x_BLD, self.drop(y_BLD)), state
 
-    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
-        return self.part.skip(self.norm(x_BLD), scene, state)
+    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return self.norm(x_BLD)
 
 
 class PostNorm(Normed):
@@ -60,6 +61,3 @@ class PostNorm(Normed):
     ) -> tuple[Float[Tensor, "B L D"], Any]:
         y_BLD, state = self.part(x_BLD, scene, state)
         return self.norm(self.add(x_BLD, self.drop(y_BLD))), state
-
-    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
-        return self.part.skip(x_BLD, scene, state)

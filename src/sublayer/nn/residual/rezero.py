@@ -23,6 +23,9 @@ class ReZero(Residual):
         def params(self, dim: int) -> int:
             return self.norm.params(dim) + 1
 
+        def entry(self) -> Norm.Config:
+            return self.norm
+
     def __init__(self, config: Config, part: Part, place: Place) -> None:
         super().__init__(config, part, place)
         self.norm = config.norm.build(place.dim)
@@ -34,5 +37,5 @@ class ReZero(Residual):
         y_BLD, state = self.part(self.norm(x_BLD), scene, state)
         return x_BLD + self.alpha * self.drop(y_BLD), state
 
-    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
-        return self.part.skip(self.norm(x_BLD), scene, state)
+    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return self.norm(x_BLD)

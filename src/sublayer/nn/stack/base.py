@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, get_origin
 
+import torch
 from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor, nn
 
 from sublayer.nn import layout as layouts
+from sublayer.nn.attention.heads import Heads
 from sublayer.nn.config import Config, unknown
-from sublayer.nn.memory import Remember
+from sublayer.nn.memory import Hidden, Remember
 from sublayer.nn.part import Part, Place, Work
 from sublayer.nn.position import NoPosition, Position
-from sublayer.nn.residual import NoNorm, Norm, PreNorm, Residual
+from sublayer.nn.residual import NoNorm, Norm, PreNorm, Residual, Sum
 from sublayer.nn.scene import Scene
 
 
@@ -109,13 +112,21 @@ class Stack(nn.Module):
 
         def params(self, dim: int) -> int:
             """Of the sublayers and what they share; positions that embed and the final norm are counted apart."""
-            shared = self.position.params(dim) - self.position_params(dim)
             place = self.place(dim)
-            return shared + sum(part.params(place) + self.residual.params(dim) for part in self.parts)
+            return self.shared_params(dim) + sum(part.params(place) + self.residual.params(dim) for part in self.parts)
 
         def position_params(self, dim: int) -> int:
             """Of positions that embed."""
-            return self.position.params(dim) if self.position.embeds else 0
+            return self.position.params(dim, self.head_dim(dim)) if self.position.embeds else 0
+
+        def shared_params(self, dim: int) -> int:
+            """Of what positions keep for all layers."""
+            return 0 if self.position.embeds else self.position.params(dim, self.head_dim(dim))
+
+        def head_dim(self, dim: int) -> int:
+            """Of the first attention; the whole width where there is none."""
+            sizes = (part.sizes(dim)[2] for part in self.parts if isinstance(part, Heads.Config))
+            return next(sizes, dim)
 
         @property
         def remembered(self) -> int:
@@ -134,6 +145,24 @@ class Stack(nn.Module):
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None
     ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
         raise NotImplementedError
+
+    def freeze(self, parts: tuple[Any, ...], scene: Callable[[Tensor], Scene]) -> tuple[Any, ...]:
+        """Remembered hidden states turned into keys and values; `scene` makes one for a state like a given tensor."""
+        return tuple(
+            sublayer.part.freeze(kept, scene(kept.x.buffer)) if isinstance(kept, Hidden) else kept  # pyright: ignore[reportCallIssue]
+            for sublayer, kept in zip(self.sublayers, parts, strict=True)
+        )
+
+
+@torch.no_grad()
+def quieten(sublayers: nn.ModuleList, residual: Residual.Config) -> None:
+    """Where the stream sums all parts, each starts 1/√n as loud, so that the sum does not grow with depth (GPT-2)."""
+    if not isinstance(residual, PreNorm.Config) or not isinstance(residual.add, Sum.Config):
+        return
+    for sublayer in sublayers:
+        output = getattr(sublayer.part, "output", None)
+        if isinstance(output, nn.Linear):
+            output.weight.mul_(len(sublayers) ** -0.5)
 
 
 def _takes_list(part: Any, field: str) -> bool:

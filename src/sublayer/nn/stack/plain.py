@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sublayer.nn.residual import PreNorm, Sum
 from sublayer.nn.scene import Scene
-from sublayer.nn.stack.base import Stack
+from sublayer.nn.stack.base import Stack, quieten
 
 
 class Plain(Stack):
@@ -21,12 +19,11 @@ class Plain(Stack):
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
-        self.position = config.position.build(dim)
+        self.position = config.position.build(dim, config.head_dim(dim))
         place = config.place(dim, self.position)
         self.sublayers = nn.ModuleList(config.residual.build(part.build(place), place) for part in config.parts)
         self.final_norm = config.final_norm.build(dim)
-        if isinstance(config.residual, PreNorm.Config) and isinstance(config.residual.add, Sum.Config):
-            self._quieten()
+        quieten(self.sublayers, config.residual)
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
@@ -36,11 +33,3 @@ class Plain(Stack):
             x_BLD, state = sublayer(x_BLD, scene, states[n] if states else None)
             after.append(state)
         return self.final_norm(x_BLD), tuple(after)
-
-    @torch.no_grad()
-    def _quieten(self) -> None:
-        """The stream sums all parts: each starts 1/√n as loud, so that the sum does not grow with depth (GPT-2)."""
-        for sublayer in self.sublayers:
-            output = getattr(sublayer.part, "output", None)
-            if isinstance(output, nn.Linear):
-                output.weight.mul_(len(self.sublayers) ** -0.5)

@@ -1,0 +1,96 @@
+"""Recall: attention to a memory that somebody else keeps. Queries come from here, and no place sees itself."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from sublayer.nn.attention.heads import Heads, join_heads, split_heads
+from sublayer.nn.attention.multihead import MultiHead
+from sublayer.nn.attention.pattern import sight
+from sublayer.nn.linear import linear
+from sublayer.nn.memory import KeyValues
+from sublayer.nn.part import Place, Work
+from sublayer.nn.scene import Scene
+
+
+class Recall(Heads):
+    """concat_h(softmax(q_h k_hᵀ/√K) v_h) W_o for one place, on keys and values of the places before it.
+
+    The stack that keeps them gives them as the state. It is built from a MultiHead's config; with `own`, it has the
+    projection of memory vectors to keys and values, which else all attentions of the stack share.
+    """
+
+    def __init__(self, config: MultiHead.Config, place: Place, *, own: bool) -> None:
+        super().__init__()
+        self.config = config
+        self.heads, self.groups, self.head_dim = config.sizes(place.dim)
+        self.query = linear(place.dim, self.heads * self.head_dim, config.bias)
+        self.key_value = linear(place.dim, 2 * self.groups * self.head_dim, config.bias) if own else None
+        self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
+        self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
+
+    def forward(
+        self, x_B1D: Float[Tensor, "B 1 D"], scene: Scene, state: KeyValues | None = None
+    ) -> tuple[Float[Tensor, "B 1 D"], KeyValues | None]:
+        assert x_B1D.shape[1] == 1, "a memory that grows with each place is read place by place"
+        if state is None or not len(state):
+            nothing_B1Z = x_B1D.new_zeros(*x_B1D.shape[:2], self.heads * self.head_dim)
+            return self.output(nothing_B1Z), state
+        q_BH1K = split_heads(self.query(x_B1D), self.heads)
+        sees = self.config.sees
+        y_BH1K = self._attend(q_BH1K, state.k.last(sees), state.v.last(sees), scene, state)
+        return self.output(join_heads(y_BH1K)), state
+
+    def _attend(self, q_BH1K: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, scene: Scene, state: KeyValues) -> Tensor:
+        """A position speaks of the M places before this one, and of itself: what it says of that is left out."""
+        memory, scale = k_BGMK.shape[2], self.head_dim**-0.5
+        table = state.table.value if state.table else None
+        bias_BH1N = self.position.bias(q_BH1K, scene, memory, scale, table)
+        # Queries of one group are one matrix: no key is repeated.
+        q_BGHK = self.position.query(q_BH1K, scene).unflatten(1, (self.groups, -1)).flatten(2, 3)
+        scores_BH1M = (q_BGHK * scale @ k_BGMK.transpose(-1, -2)).flatten(1, 2)[:, :, None]
+        scores_BH1M = scores_BH1M if bias_BH1N is None else scores_BH1M + bias_BH1N[..., :-1]
+        if self.position.acts_on_weights:
+            scores_BH1M = self.position.weigh(F.pad(scores_BH1M, (0, 1)), scene, memory)[..., :-1]
+        seen_B11N = sight(scene, self.config.pattern, self.config.memory, memory).mask_B1LM
+        scores_BH1M = scores_BH1M if seen_B11N is None else scores_BH1M.masked_fill(~seen_B11N[..., :-1], -torch.inf)
+        weights_BH1M = scores_BH1M.softmax(-1)
+        if not scene.even:  # a row whose memory is all padding sees nothing
+            weights_BH1M = weights_BH1M.masked_fill(scores_BH1M.isneginf().all(-1, keepdim=True), 0)
+        weights_BH1M = F.dropout(weights_BH1M, self.config.dropout, self.training)
+        y_BGHK = weights_BH1M[:, :, 0].unflatten(1, (self.groups, -1)) @ v_BGMK
+        extra_BH1K = None
+        if self.position.acts_on_weights:
+            extra_BH1K = self.position.value(F.pad(weights_BH1M, (0, 1)), scene, memory)
+        y_BH1K = y_BGHK.flatten(1, 2)[:, :, None]
+        return y_BH1K if extra_BH1K is None else y_BH1K + extra_BH1K
+
+
+def recall_params(config: MultiHead.Config, place: Place, *, own: bool) -> int:
+    """Of one such attention, counted without building."""
+    return config.params(place) - (0 if own else key_value_params(config, place.dim))
+
+
+def key_value_params(config: MultiHead.Config, dim: int) -> int:
+    """Of one projection of memory vectors."""
+    _, G, K = config.sizes(dim)
+    return (dim + config.bias) * 2 * G * K
+
+
+def recall_flops(config: MultiHead.Config, place: Place, work: Work) -> int:
+    """Queries, scores, sums and the output, place after place; keys and values are counted by who projects them."""
+    H, _, K = config.sizes(place.dim)
+    position, total = config.position(place), 0
+    memory = work.memory if config.reach is None else min(work.memory, config.reach)
+    for there in range(memory, memory + work.length):
+        attended = there if config.sees is None else min(there, config.sees)
+        total += 2 * place.dim * H * K * (2 if there else 1)
+        if attended:
+            kept = config.memory.hidden and work.frozen
+            total += 2 * 2 * H * K * attended + position.layer_flops(H, K, place.dim, 1, attended + 1, kept)
+    return total
+
+

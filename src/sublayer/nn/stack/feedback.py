@@ -1,0 +1,262 @@
+"""The Feedback stack: it owns the loop over places. All layers read one memory of what all layers put out before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from sublayer.nn import layout as layouts
+from sublayer.nn.attention import MultiHead
+from sublayer.nn.attention.heads import split_heads
+from sublayer.nn.attention.recall import Recall, key_value_params, recall_flops, recall_params
+from sublayer.nn.linear import linear
+from sublayer.nn.memory import Hidden, KeyValues, NoMemory
+from sublayer.nn.part import Place, Work
+from sublayer.nn.residual import LayerDrop, Residual
+from sublayer.nn.scene import Scene
+from sublayer.nn.stack.base import Stack, quieten
+from sublayer.nn.stack.compose import Compose, Weighted
+from sublayer.nn.state import Constant, Growing
+
+
+class Feedback(Stack):
+    """z_t^l = Attn(x_t^l, m_1 … m_{t−1}), m_t = Σ_l softmax(w)_l x_t^l (Fan et al. 2020, section 3.3).
+
+    A layer is a repeat of the layout, x^0 the embedding. Every attention of the alphabet reads the memory: its queries
+    and output are its own, keys and values those of the memory. The first place sees nothing.
+
+    What is kept goes by `s.memory`: `segment` keeps memory vectors, so that the projection learns from them, and
+    `frozen()` turns them into keys and values; `cache` keeps keys and values, once for all layers.
+
+    Deviation from the authors' code: the norm between memory and shared projection is one of its own; there it is the
+    norm before all attentions, which is one as well.
+    """
+
+    class Config(Stack.Config, tag="feedback"):
+        compose: Compose.Config = Weighted.Config()
+        """What the memory is made of."""
+        shared: bool = True
+        """Whether all attentions have one projection to keys and values, or each its own."""
+
+        @property
+        def layers(self) -> int:
+            return len(layouts.repeats(self.layout))
+
+        @cached_property
+        def layer_of(self) -> tuple[int, ...]:
+            """The layer of each sublayer, counted from 0."""
+            return tuple(layer for layer, size in enumerate(layouts.repeats(self.layout)) for _ in range(size))
+
+        @cached_property
+        def attentions(self) -> dict[int, MultiHead.Config]:
+            """By the place of the sublayer."""
+            return {n: part for n, part in enumerate(self.parts) if isinstance(part, MultiHead.Config)}
+
+        @cached_property
+        def reads(self) -> dict[int, int]:
+            """Which set of keys and values each attention reads."""
+            if not self.shared:
+                return {n: a for a, n in enumerate(self.attentions)}
+            layers = sorted({self.layer_of[n] for n in self.attentions}) if self.compose.by_layer else [0]
+            return {n: layers.index(self.layer_of[n] if self.compose.by_layer else 0) for n in self.attentions}
+
+        @cached_property
+        def streams(self) -> tuple[int, ...]:
+            """For each set of keys and values, which memory vectors it is made of."""
+            of = {self.reads[n]: self.layer_of[n] if self.compose.by_layer else 0 for n in self.attentions}
+            return tuple(of[keys] for keys in sorted(of))
+
+        @model_validator(mode="after")
+        def _feeds_back(self) -> Feedback.Config:
+            self.compose.check(self.layers)
+            if not self.attentions:
+                raise ValueError(f"layout {self.layout!r} has no attention, so nothing reads the memory; use kind=plain")
+            for part in self.attentions.values():
+                _check(part, self)
+            return self
+
+        def params(self, dim: int) -> int:
+            place, first = self.place(dim), next(iter(self.attentions.values()))
+            own = self.shared_params(dim) + self.compose.params(self.layers)
+            if self.shared:
+                own += key_value_params(first, dim) + self.residual.entry().params(dim)
+            for n, part in enumerate(self.parts):
+                attention = self.attentions.get(n)
+                own += recall_params(attention, place, own=not self.shared) if attention else part.params(place)
+            return own + len(self.parts) * self.residual.params(dim)
+
+        def flops(self, dim: int, work: Work) -> int:
+            place, first = self.place(dim), next(iter(self.attentions.values()))
+            again = work.memory if first.reach is None else min(work.memory, first.reach)
+            projected = work.length + (again if first.memory.hidden and not work.frozen else 0)
+            total = sum(2 * projected * key_value_params(part.but(bias=False), dim) for part in self._projections())
+            for n, part in enumerate(self.parts):
+                attention = self.attentions.get(n)
+                total += recall_flops(attention, place, work) if attention else part.flops(place, work)
+            return total + len(self.parts) * self.residual.flops(dim, work.length)
+
+        def _projections(self) -> list[MultiHead.Config]:
+            """One for each set of keys and values."""
+            by_set = {self.reads[n]: part for n, part in self.attentions.items()}
+            return [by_set[keys] for keys in range(len(self.streams))]
+
+    def __init__(self, config: Config, dim: int) -> None:
+        super().__init__()
+        self.config = config
+        self.position = config.position.build(dim, config.head_dim(dim))
+        place = config.place(dim, self.position)
+        self.sublayers = nn.ModuleList(self._sublayer(n, place) for n in range(len(config.parts)))
+        self.compose = config.compose.build(config.layers)
+        if config.shared:
+            first = next(iter(config.attentions.values()))
+            _, groups, head_dim = first.sizes(dim)
+            self.norm = config.residual.entry().build(dim)
+            self.key_value = linear(dim, 2 * groups * head_dim, first.bias)
+        self.final_norm = config.final_norm.build(dim)
+        quieten(self.sublayers, config.residual)
+
+    def _sublayer(self, n: int, place: Place) -> Residual:
+        attention = self.config.attentions.get(n)
+        part = Recall(attention, place, own=not self.config.shared) if attention else self.config.parts[n].build(place)
+        return self.config.residual.build(part, place)
+
+    def forward(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
+    ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
+        sets = len(self.config.streams)
+        memories = list(states[:sets]) if states else [None] * sets
+        others = list(states[sets:]) if states else [None] * len(self.sublayers)
+        keys = [self._recalled(n, memory, scene) for n, memory in enumerate(memories)]
+        sublayers = [None if isinstance(one, LayerDrop) and one.drops() else one for one in self.sublayers]
+        places, vectors = [], []
+        for t in range(scene.length):
+            here, x_B1D = step(scene, t), x_BLD[:, t : t + 1]
+            layers = [x_B1D]
+            for n, sublayer in enumerate(sublayers):
+                if n in self.config.reads:
+                    x_B1D = x_B1D if sublayer is None else _inner(sublayer)(x_B1D, here, keys[self.config.reads[n]])[0]
+                elif sublayer is None:
+                    others[n] = self.sublayers[n].skip(x_B1D, here, others[n])
+                else:
+                    x_B1D, others[n] = _inner(sublayer)(x_B1D, here, others[n])
+                if self._ends(n):
+                    layers.append(x_B1D)
+            composed = self.compose(layers)
+            vectors.append([composed[stream] for stream in self.config.streams])
+            for n, m_B1D in enumerate(vectors[-1]):
+                keys[n] = self._remember(n, m_B1D, here, keys[n])
+            places.append(x_B1D)
+        kept = [self._kept(n, memory, keys[n], [v[n] for v in vectors]) for n, memory in enumerate(memories)]
+        return self.final_norm(torch.cat(places, dim=1)), (*kept, *others)
+
+    def _ends(self, n: int) -> bool:
+        """Whether a sublayer is the last of its layer."""
+        return n + 1 == len(self.sublayers) or self.config.layer_of[n + 1] != self.config.layer_of[n]
+
+    def _readers(self, n: int) -> list[Recall]:
+        """The attentions that read a set of keys and values."""
+        return [self.sublayers[place].part for place, keys in self.config.reads.items() if keys == n]  # pyright: ignore[reportReturnType]
+
+    def _project(self, n: int, m_BMD: Tensor, scene: Scene, memory: int) -> tuple[Tensor, Tensor]:
+        """Memory vectors as keys and values: W norm(m), by head, the keys told where they stand."""
+        reader, place = self._readers(n)[0], next(place for place, keys in self.config.reads.items() if keys == n)
+        if self.config.shared:
+            kv_BMZ = self.key_value(self.norm(m_BMD))
+        else:
+            assert reader.key_value is not None
+            kv_BMZ = reader.key_value(self.sublayers[place].enter(m_BMD))
+        k_BGMK, v_BGMK = (split_heads(one, reader.groups) for one in kv_BMZ.chunk(2, dim=-1))
+        return reader.position.key(k_BGMK, scene, memory), v_BGMK
+
+    def _remember(self, n: int, m_B1D: Tensor, here: Scene, keys: KeyValues | None) -> KeyValues:
+        """With one more place."""
+        k_BG1K, v_BG1K = self._project(n, m_B1D, here, 0)
+        if keys is None:
+            return KeyValues(Growing.of(k_BG1K, 2), Growing.of(v_BG1K, 2))
+        sees = self._readers(n)[0].config.sees
+        return KeyValues(keys.k.append(k_BG1K, sees), keys.v.append(v_BG1K, sees), keys.table)
+
+    def _recalled(self, n: int, memory: Hidden | KeyValues | None, scene: Scene) -> KeyValues | None:
+        """Keys and values of what was remembered."""
+        if not isinstance(memory, Hidden):
+            return memory
+        config = self._readers(n)[0].config
+        m_BMD = memory.x.last(config.reach)
+        past = step(scene, 0, places=0)
+        k_BGMK, v_BGMK = self._project(n, m_BMD, past, m_BMD.shape[1])
+        return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2))
+
+    def _kept(
+        self, n: int, memory: Hidden | KeyValues | None, keys: KeyValues | None, vectors: list[Tensor]
+    ) -> Hidden | KeyValues | None:
+        config = self._readers(n)[0].config
+        if isinstance(config.memory, NoMemory.Config):
+            return None
+        if not config.memory.hidden or isinstance(memory, KeyValues):
+            return keys
+        m_BLD = torch.cat(vectors, dim=1).detach()
+        return Hidden(Growing.of(m_BLD, 1) if memory is None else memory.x.append(m_BLD, config.reach))
+
+    def freeze(self, parts: tuple[Any, ...], scene: Callable[[Tensor], Scene]) -> tuple[Any, ...]:
+        kept = list(parts)
+        for n, memory in enumerate(parts[: len(self.config.streams)]):
+            if isinstance(memory, Hidden):
+                frozen = self._recalled(n, memory, scene(memory.x.buffer))
+                assert frozen is not None
+                reader = self._readers(n)[0]
+                table = reader.position.table((reader.config.reach or 0) + 1)
+                kept[n] = KeyValues(frozen.k, frozen.v, None if table is None else Constant(table))
+        return tuple(kept)
+
+
+def step(scene: Scene, t: int, places: int = 1) -> Scene:
+    """The scene of one place of a segment, with those before it as its past; or of none, where the segment begins."""
+    known = {"source_BSD": scene.source_BSD, "source_valid_BS": scene.source_valid_BS, "losses": scene.losses}
+    cuts_L = None if scene.segment_L is None else scene.segment_L[t : t + places]
+    now = slice(t, t + places)
+    if scene.even:
+        return Scene(scene.i_BL[:, now], scene.start + t, segment_L=cuts_L, **known)
+    before = scene.start + t
+    i_BM, valid_BM = scene.positions(scene.start), scene.valid(scene.start)
+    assert valid_BM is not None
+    past = (i_BM[:, :before], valid_BM[:, :before]) if before else (None, None)
+    return Scene(i_BM[:, scene.start :][:, now], before, valid_BM[:, scene.start :][:, now], *past, cuts_L, **known)
+
+
+def _inner(sublayer: nn.Module) -> nn.Module:
+    """A sublayer that was drawn to stay."""
+    return sublayer.inner if isinstance(sublayer, LayerDrop) else sublayer
+
+
+def _check(part: MultiHead.Config, stack: Feedback.Config) -> None:
+    """What attentions of one memory must have in common, and what it cannot keep."""
+    first = next(iter(stack.attentions.values()))
+    named = "shared=true: all attentions read the same keys"
+    same = ("kv_heads", "head_dim", "bias", "memory") if stack.shared else ("memory",)
+    for name in (*same, *(("heads",) if stack.shared and first.head_dim is None else ())):
+        if getattr(part, name) != getattr(first, name):
+            raise ValueError(
+                f"{named}, but {name} differs between them ({getattr(first, name)} and {getattr(part, name)}); make it "
+                "the same, or set shared=false"
+            )
+    several = not stack.shared or stack.compose.by_layer
+    if several and not part.memory.hidden and not isinstance(part.memory, NoMemory.Config):
+        why = "shared=false" if not stack.shared else f"compose={stack.compose.tag}"
+        raise ValueError(
+            f"{why}: attentions have keys and values of their own, but memory={part.memory.tag} keeps one set for all; "
+            "use memory=segment, which keeps memory vectors, or shared=true and one stream (compose=weighted)"
+        )
+    span, kept = part.pattern.reach, part.memory.reach
+    if span is not None and kept and span > kept:
+        raise ValueError(
+            f"pattern.size={span + 1}: attention spans {span} places, but memory.length={kept} keeps fewer; use a size "
+            f"up to {kept + 1}, or a longer memory"
+        )
+
+
