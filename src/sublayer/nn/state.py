@@ -56,6 +56,12 @@ class Growing:
             return self.value
         return self.buffer.narrow(self.axis, self.length - count, count)
 
+    def tail(self, count: int) -> Growing:
+        """Without what stands before the last `count` entries, but with the room after them."""
+        first = max(0, self.length - count)
+        rest = self.buffer.shape[self.axis] - first
+        return Growing(self.buffer.narrow(self.axis, first, rest), self.length - first, self.axis)
+
     def map(self, change: Callable[[Tensor], Tensor]) -> Growing:
         return Growing.of(change(self.value), self.axis)
 
@@ -89,9 +95,10 @@ def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 @dataclass
 class State:
-    """One model's state after some segments; `parts` has one entry per sublayer, None where nothing is remembered."""
+    """One model's state after some segments; each part's is in `parts`."""
 
     parts: tuple[Any, ...]
+    """What the stack keeps, mostly one entry per sublayer, None where nothing is remembered; empty before all."""
     start: int = 0
     """How many places (padding included) were read."""
     next_B: Tensor | None = None

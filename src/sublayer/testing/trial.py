@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sublayer.nn.attention import cross, multihead, reference
+from sublayer.nn.stack import planned
 from sublayer.nn.model import Encoder, EncoderDecoder, Model
 from sublayer.nn.state import State
 
@@ -104,5 +105,6 @@ def by_reference() -> Iterator[None]:
         mock.patch.object(multihead, "attend", reference.attend),
         mock.patch.object(cross, "attend", reference.attend),
         mock.patch.object(multihead, "serves", return_value=False),
+        mock.patch.object(planned, "serves", return_value=False),
     ):
         yield

@@ -41,14 +41,13 @@ class Recall(Heads):
             return self.output(nothing_B1Z), state
         q_BH1K = split_heads(self.query(x_B1D), self.heads)
         sees = self.config.sees
-        y_BH1K = self._attend(q_BH1K, state.k.last(sees), state.v.last(sees), scene, state)
+        y_BH1K = self._attend(q_BH1K, state.k.last(sees), state.v.last(sees), scene)
         return self.output(join_heads(y_BH1K)), state
 
-    def _attend(self, q_BH1K: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, scene: Scene, state: KeyValues) -> Tensor:
+    def _attend(self, q_BH1K: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, scene: Scene) -> Tensor:
         """A position speaks of the M places before this one, and of itself: what it says of that is left out."""
         memory, scale = k_BGMK.shape[2], self.head_dim**-0.5
-        table = state.table.value if state.table else None
-        bias_BH1N = self.position.bias(q_BH1K, scene, memory, scale, table)
+        bias_BH1N = self.position.bias(q_BH1K, scene, memory, scale, None)
         # Queries of one group are one matrix: no key is repeated.
         q_BGHK = self.position.query(q_BH1K, scene).unflatten(1, (self.groups, -1)).flatten(2, 3)
         scores_BH1M = (q_BGHK * scale @ k_BGMK.transpose(-1, -2)).flatten(1, 2)[:, :, None]
@@ -89,8 +88,7 @@ def recall_flops(config: MultiHead.Config, place: Place, work: Work) -> int:
         attended = there if config.sees is None else min(there, config.sees)
         total += 2 * place.dim * H * K * (2 if there else 1)
         if attended:
-            kept = config.memory.hidden and work.frozen
-            total += 2 * 2 * H * K * attended + position.layer_flops(H, K, place.dim, 1, attended + 1, kept)
+            total += 2 * 2 * H * K * attended + position.layer_flops(H, K, place.dim, 1, attended + 1, frozen=False)
     return total
 
 

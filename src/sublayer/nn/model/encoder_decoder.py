@@ -92,7 +92,7 @@ class EncoderDecoder(Model):
         scene = open_scene(source_BS, self.config.source_vocab or self.config.vocab, None, valid_BS)
         x_BSD = self.encoder.position.embed(embedding.read(source_BS), scene)
         source_BSD, _ = self.encoder(embedding.settle(x_BSD), scene, None)
-        return State((None,) * len(self.decoder.sublayers), source_BSD=source_BSD, source_valid_BS=valid_BS)
+        return State((), source_BSD=source_BSD, source_valid_BS=valid_BS)
 
     def forward(
         self,

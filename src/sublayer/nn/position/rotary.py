@@ -41,12 +41,12 @@ class Rotary(Position):
 
     def _turn(self, x_BHMK: Tensor, scene: Scene, memory: int) -> Tensor:
         key = ("rotary", self.base, self.head_dim, memory, x_BHMK.dtype)
-        cos_B1MK, sin_B1MK = scene.once(key, lambda: self._angles(scene.positions(memory), x_BHMK.dtype))
+        cos_B1MK, sin_B1MK = scene.once(key, lambda: self.angles(scene.positions(memory), x_BHMK.dtype))
         half = self.head_dim // 2
         # [−second half, first half] is roll with a sign; the sign sits in the sine table.
         return x_BHMK * cos_B1MK + torch.roll(x_BHMK, half, dims=-1) * sin_B1MK
 
-    def _angles(self, i_BM: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def angles(self, i_BM: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         half = torch.arange(0, self.head_dim, 2, device=i_BM.device, dtype=torch.float64) / self.head_dim
         angle_B1ME = (i_BM[..., None].to(torch.float64) * self.base**-half)[:, None]
         cos, sin = angle_B1ME.cos(), angle_B1ME.sin()

@@ -44,10 +44,11 @@ class Residual(nn.Module):
     ) -> tuple[Float[Tensor, "B L D"], Any]:
         raise NotImplementedError
 
-    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        """What the part reads of the stream."""
-        return x_BLD
+    @property
+    def entry(self) -> nn.Module:
+        """The norm between the stream and the part."""
+        return nn.Identity()
 
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
         """The part's state after a segment whose output nobody wants."""
-        return self.part.skip(self.enter(x_BLD), scene, state)
+        return self.part.skip(self.entry(x_BLD), scene, state)

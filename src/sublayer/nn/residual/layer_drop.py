@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import torch
 from jaxtyping import Float
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from sublayer.nn.part import Part, Place
 from sublayer.nn.residual.base import Residual
@@ -53,5 +53,6 @@ class LayerDrop(Residual):
         """Whether it is left out, drawn anew each time."""
         return self.training and bool(torch.rand(()) < self.rate)
 
-    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        return self.inner.enter(x_BLD)
+    @property
+    def entry(self) -> nn.Module:
+        return self.inner.entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from sublayer.nn.part import Part, Place
 from sublayer.nn.residual.add import Add, Sum
@@ -46,8 +46,9 @@ class PreNorm(Normed):
         y_BLD, state = self.part.after(self.norm, x_BLD, scene, state)
         return self.add(x_BLD, self.drop(y_BLD)), state
 
-    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        return self.norm(x_BLD)
+    @property
+    def entry(self) -> nn.Module:
+        return self.norm
 
 
 class PostNorm(Normed):

@@ -37,5 +37,6 @@ class ReZero(Residual):
         y_BLD, state = self.part(self.norm(x_BLD), scene, state)
         return x_BLD + self.alpha * self.drop(y_BLD), state
 
-    def enter(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        return self.norm(x_BLD)
+    @property
+    def entry(self) -> nn.Module:
+        return self.norm

@@ -150,7 +150,7 @@ class Stack(nn.Module):
         """Remembered hidden states turned into keys and values; `scene` makes one for a state like a given tensor."""
         return tuple(
             sublayer.part.freeze(kept, scene(kept.x.buffer)) if isinstance(kept, Hidden) else kept  # pyright: ignore[reportCallIssue]
-            for sublayer, kept in zip(self.sublayers, parts, strict=True)
+            for sublayer, kept in zip(self.sublayers, parts, strict=bool(parts))
         )
 
 

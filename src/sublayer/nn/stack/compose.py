@@ -121,10 +121,11 @@ class Recurrent(Compose):
 
     def __init__(self, config: Config, layers: int) -> None:
         super().__init__(config, layers)
-        self.weight = nn.ParameterList(torch.zeros(layer + 1) for layer in range(1, layers + 1))
+        self.sizes = [layer + 1 for layer in range(1, layers + 1)]
+        self.weight = nn.Parameter(torch.zeros(sum(self.sizes)))
 
     def weights(self) -> list[Tensor]:
-        return [weight.softmax(0) for weight in self.weight]
+        return [weight.softmax(0) for weight in self.weight.split(self.sizes)]
 
 
 class Below(Compose):

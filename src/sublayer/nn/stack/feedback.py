@@ -20,9 +20,10 @@ from sublayer.nn.memory import Hidden, KeyValues, NoMemory
 from sublayer.nn.part import Place, Work
 from sublayer.nn.residual import LayerDrop, Residual
 from sublayer.nn.scene import Scene
+from sublayer.nn.stack import planned
 from sublayer.nn.stack.base import Stack, quieten
 from sublayer.nn.stack.compose import Compose, Weighted
-from sublayer.nn.state import Constant, Growing
+from sublayer.nn.state import Growing
 
 
 class Feedback(Stack):
@@ -119,6 +120,8 @@ class Feedback(Stack):
             self.norm = config.residual.entry().build(dim)
             self.key_value = linear(dim, 2 * groups * head_dim, first.bias)
         self.final_norm = config.final_norm.build(dim)
+        self.lasts = [sum(layouts.repeats(config.layout)[: layer + 1]) - 1 for layer in range(config.layers)]
+        """The last sublayer of each layer."""
         quieten(self.sublayers, config.residual)
 
     def _sublayer(self, n: int, place: Place) -> Residual:
@@ -133,45 +136,58 @@ class Feedback(Stack):
         memories = list(states[:sets]) if states else [None] * sets
         others = list(states[sets:]) if states else [None] * len(self.sublayers)
         keys = [self._recalled(n, memory, scene) for n, memory in enumerate(memories)]
-        sublayers = [None if isinstance(one, LayerDrop) and one.drops() else one for one in self.sublayers]
+        sublayers = [_drawn(sublayer) for sublayer in self.sublayers]
+        if planned.serves(self, [one for one in sublayers if one is not None], x_BLD, scene):
+            x_BLD, keys, vectors = planned.run(self, sublayers, x_BLD, scene, keys)
+        else:
+            x_BLD, keys, vectors = self._loop(sublayers, x_BLD, scene, keys, others)
+        kept = [self._kept(n, memory, keys[n], vectors[n]) for n, memory in enumerate(memories)]
+        return self.final_norm(x_BLD), (*kept, *others)
+
+    def _loop(
+        self,
+        sublayers: list[nn.Module | None],
+        x_BLD: Tensor,
+        scene: Scene,
+        keys: list[KeyValues | None],
+        others: list[Any],
+    ) -> tuple[Tensor, list[KeyValues | None], list[Tensor]]:
+        """Place after place: the stream, what can be recalled after it, and the memory vectors of each set."""
         places, vectors = [], []
         for t in range(scene.length):
             here, x_B1D = step(scene, t), x_BLD[:, t : t + 1]
             layers = [x_B1D]
             for n, sublayer in enumerate(sublayers):
                 if n in self.config.reads:
-                    x_B1D = x_B1D if sublayer is None else _inner(sublayer)(x_B1D, here, keys[self.config.reads[n]])[0]
+                    x_B1D = x_B1D if sublayer is None else sublayer(x_B1D, here, keys[self.config.reads[n]])[0]
                 elif sublayer is None:
                     others[n] = self.sublayers[n].skip(x_B1D, here, others[n])
                 else:
-                    x_B1D, others[n] = _inner(sublayer)(x_B1D, here, others[n])
-                if self._ends(n):
+                    x_B1D, others[n] = sublayer(x_B1D, here, others[n])
+                if n in self.lasts:
                     layers.append(x_B1D)
             composed = self.compose(layers)
             vectors.append([composed[stream] for stream in self.config.streams])
-            for n, m_B1D in enumerate(vectors[-1]):
-                keys[n] = self._remember(n, m_B1D, here, keys[n])
+            keys = [self._remember(n, m_B1D, here, keys[n]) for n, m_B1D in enumerate(vectors[-1])]
             places.append(x_B1D)
-        kept = [self._kept(n, memory, keys[n], [v[n] for v in vectors]) for n, memory in enumerate(memories)]
-        return self.final_norm(torch.cat(places, dim=1)), (*kept, *others)
+        return torch.cat(places, dim=1), keys, [torch.cat(one, dim=1) for one in zip(*vectors, strict=True)]
 
-    def _ends(self, n: int) -> bool:
-        """Whether a sublayer is the last of its layer."""
-        return n + 1 == len(self.sublayers) or self.config.layer_of[n + 1] != self.config.layer_of[n]
-
-    def _readers(self, n: int) -> list[Recall]:
+    def readers(self, n: int) -> list[Recall]:
         """The attentions that read a set of keys and values."""
         return [self.sublayers[place].part for place, keys in self.config.reads.items() if keys == n]  # pyright: ignore[reportReturnType]
 
+    def projection(self, n: int) -> tuple[nn.Module, nn.Linear]:
+        """The norm and the matrix that make a set of keys and values of memory vectors."""
+        if self.config.shared:
+            return self.norm, self.key_value
+        place = next(place for place, keys in self.config.reads.items() if keys == n)
+        sublayer, matrix = self.sublayers[place], self.sublayers[place].part.key_value
+        return sublayer.entry, matrix  # pyright: ignore[reportReturnType]
+
     def _project(self, n: int, m_BMD: Tensor, scene: Scene, memory: int) -> tuple[Tensor, Tensor]:
         """Memory vectors as keys and values: W norm(m), by head, the keys told where they stand."""
-        reader, place = self._readers(n)[0], next(place for place, keys in self.config.reads.items() if keys == n)
-        if self.config.shared:
-            kv_BMZ = self.key_value(self.norm(m_BMD))
-        else:
-            assert reader.key_value is not None
-            kv_BMZ = reader.key_value(self.sublayers[place].enter(m_BMD))
-        k_BGMK, v_BGMK = (split_heads(one, reader.groups) for one in kv_BMZ.chunk(2, dim=-1))
+        reader, (norm, matrix) = self.readers(n)[0], self.projection(n)
+        k_BGMK, v_BGMK = (split_heads(one, reader.groups) for one in matrix(norm(m_BMD)).chunk(2, dim=-1))
         return reader.position.key(k_BGMK, scene, memory), v_BGMK
 
     def _remember(self, n: int, m_B1D: Tensor, here: Scene, keys: KeyValues | None) -> KeyValues:
@@ -179,39 +195,37 @@ class Feedback(Stack):
         k_BG1K, v_BG1K = self._project(n, m_B1D, here, 0)
         if keys is None:
             return KeyValues(Growing.of(k_BG1K, 2), Growing.of(v_BG1K, 2))
-        sees = self._readers(n)[0].config.sees
-        return KeyValues(keys.k.append(k_BG1K, sees), keys.v.append(v_BG1K, sees), keys.table)
+        sees = self.readers(n)[0].config.sees
+        return KeyValues(keys.k.append(k_BG1K, sees), keys.v.append(v_BG1K, sees))
 
     def _recalled(self, n: int, memory: Hidden | KeyValues | None, scene: Scene) -> KeyValues | None:
         """Keys and values of what was remembered."""
+        config = self.readers(n)[0].config
+        if isinstance(memory, KeyValues) and config.reach is not None:
+            return KeyValues(memory.k.tail(config.reach), memory.v.tail(config.reach))
         if not isinstance(memory, Hidden):
             return memory
-        config = self._readers(n)[0].config
         m_BMD = memory.x.last(config.reach)
         past = step(scene, 0, places=0)
         k_BGMK, v_BGMK = self._project(n, m_BMD, past, m_BMD.shape[1])
         return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2))
 
     def _kept(
-        self, n: int, memory: Hidden | KeyValues | None, keys: KeyValues | None, vectors: list[Tensor]
+        self, n: int, memory: Hidden | KeyValues | None, keys: KeyValues | None, m_BLD: Tensor
     ) -> Hidden | KeyValues | None:
-        config = self._readers(n)[0].config
+        config = self.readers(n)[0].config
         if isinstance(config.memory, NoMemory.Config):
             return None
         if not config.memory.hidden or isinstance(memory, KeyValues):
             return keys
-        m_BLD = torch.cat(vectors, dim=1).detach()
+        m_BLD = m_BLD.detach()
         return Hidden(Growing.of(m_BLD, 1) if memory is None else memory.x.append(m_BLD, config.reach))
 
     def freeze(self, parts: tuple[Any, ...], scene: Callable[[Tensor], Scene]) -> tuple[Any, ...]:
         kept = list(parts)
         for n, memory in enumerate(parts[: len(self.config.streams)]):
             if isinstance(memory, Hidden):
-                frozen = self._recalled(n, memory, scene(memory.x.buffer))
-                assert frozen is not None
-                reader = self._readers(n)[0]
-                table = reader.position.table((reader.config.reach or 0) + 1)
-                kept[n] = KeyValues(frozen.k, frozen.v, None if table is None else Constant(table))
+                kept[n] = self._recalled(n, memory, scene(memory.x.buffer))
         return tuple(kept)
 
 
@@ -229,9 +243,11 @@ def step(scene: Scene, t: int, places: int = 1) -> Scene:
     return Scene(i_BM[:, scene.start :][:, now], before, valid_BM[:, scene.start :][:, now], *past, cuts_L, **known)
 
 
-def _inner(sublayer: nn.Module) -> nn.Module:
-    """A sublayer that was drawn to stay."""
-    return sublayer.inner if isinstance(sublayer, LayerDrop) else sublayer
+def _drawn(sublayer: nn.Module) -> nn.Module | None:
+    """A sublayer as it is in this pass: LayerDrop draws once for all places."""
+    if not isinstance(sublayer, LayerDrop):
+        return sublayer
+    return None if sublayer.drops() else sublayer.inner
 
 
 def _check(part: MultiHead.Config, stack: Feedback.Config) -> None:

@@ -1,0 +1,210 @@
+"""Whether a Feedback stack can go by `unrolled.py`, and with which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from sublayer.nn.attention.pattern import sight
+from sublayer.nn.attention.recall import Recall
+from sublayer.nn.feedforward import Dense
+from sublayer.nn.feedforward.fused import ACT
+from sublayer.nn.hooked import hooked
+from sublayer.nn.memory import KeyValues
+from sublayer.nn.position import NoPosition, Position, RelativeKey, Rotary
+from sublayer.nn.residual import PostNorm, PreNorm, Sum
+from sublayer.nn.scene import Scene
+from sublayer.nn.stack import unrolled
+from sublayer.nn.state import Growing
+
+if TYPE_CHECKING:
+    from sublayer.nn.stack.feedback import Feedback
+
+
+def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene: Scene) -> bool:
+    """Whether a gradient is wanted and every sublayer is of a kind that the loop knows, with nothing drawn at random."""
+    if not torch.is_grad_enabled() or torch.is_autocast_enabled(x_BLD.device.type) or scene.length < 2:
+        return False
+    if not all(_known(sublayer) for sublayer in sublayers) or hooked(*stack.modules()):
+        return False
+    first = next((one.part for one in sublayers if isinstance(one.part, Recall)), None)
+    if first is None or (stack.config.shared and not _plain(stack.norm)):
+        return False
+    by_row = isinstance(first.position, RelativeKey) and not scene.even
+    return not by_row and all(_like(first, one.part) for one in sublayers if isinstance(one.part, Recall))
+
+
+def _known(sublayer: nn.Module) -> bool:
+    if not isinstance(sublayer, (PreNorm, PostNorm)) or not isinstance(sublayer.add, Sum) or not _still(sublayer.drop):
+        return False
+    if type(sublayer.norm) is not nn.LayerNorm or sublayer.norm.weight is None:
+        return False
+    part = sublayer.part
+    if type(part) is Dense:
+        return part.activation in ACT and _still(part.drop)
+    if type(part) is not Recall or (part.training and part.config.dropout):
+        return False
+    return type(part.position) in (Position, NoPosition, RelativeKey, Rotary)
+
+
+def _still(drop: nn.Module) -> bool:
+    return isinstance(drop, nn.Identity) or not drop.training
+
+
+def _plain(norm: nn.Module) -> bool:
+    return isinstance(norm, nn.Identity) or (type(norm) is nn.LayerNorm and norm.weight is not None)
+
+
+def _like(first: Recall, other: Recall) -> bool:
+    """One loop for all: heads of one size, one window."""
+    mine, its = first.config, other.config
+    return (first.heads, first.groups, first.head_dim, mine.sees, mine.pattern, mine.memory) == (
+        other.heads,
+        other.groups,
+        other.head_dim,
+        its.sees,
+        its.pattern,
+        its.memory,
+    )
+
+
+class Planner:
+    """Weights as the loop wants them, each with its index."""
+
+    def __init__(self, stack: Feedback, sublayers: Sequence[nn.Module | None]) -> None:
+        self.stack = stack
+        self.kept = [(n, one) for n, one in enumerate(sublayers) if one is not None]
+        self.weights: list[Tensor] = []
+
+    def add(self, weight: Tensor | None) -> int | None:
+        if weight is None:
+            return None
+        self.weights.append(weight)
+        return len(self.weights) - 1
+
+    def plan(self, length: int, memory: int) -> unrolled.Plan:
+        stack, config = self.stack, self.stack.config
+        first = stack.readers(0)[0]
+        done = [sum(n <= last for n, _ in self.kept) for last in stack.lasts]
+        table = first.position.shared.key_RK if isinstance(first.position, RelativeKey) else None
+        sees = first.config.sees
+        project, bias, entry = self._projections()
+        return unrolled.Plan(
+            [self._sublayer(n, one) for n, one in self.kept],
+            [0, *done],
+            config.streams,
+            first.heads,
+            first.groups,
+            sees,
+            entry,
+            self._index(self._composed()),
+            self._index(project),
+            self.add(bias),
+            None if table is None else self._index(_distances(table, min(memory + length, sees or memory + length))),
+        )
+
+    def _index(self, weight: Tensor) -> int:
+        self.weights.append(weight)
+        return len(self.weights) - 1
+
+    def _composed(self) -> Tensor:
+        """Each stream's weights, as long as there are layers."""
+        layers = self.stack.config.layers + 1
+        streams = [nn.functional.pad(one, (0, layers - len(one))) for one in self.stack.compose.weights()]
+        return torch.stack(streams)
+
+    def _projections(self) -> tuple[Tensor, Tensor | None, unrolled.Norm | None]:
+        """Of every set: (sets, D, Z), with the norm before it multiplied in."""
+        stack, made = self.stack, []
+        for n in range(len(stack.config.streams)):
+            norm, matrix = stack.projection(n)
+            made.append(_folded(norm, matrix))
+        norm = stack.projection(0)[0]
+        entry = unrolled.Norm(norm.eps) if isinstance(norm, nn.LayerNorm) else None
+        biases = [bias for _, bias in made if bias is not None]
+        return torch.stack([weight for weight, _ in made]), torch.stack(biases) if biases else None, entry
+
+    def _sublayer(self, n: int, sublayer: Any) -> unrolled.Sublayer:
+        part, norm = sublayer.part, sublayer.norm
+        before = unrolled.Norm(norm.eps) if isinstance(sublayer, PreNorm) else None
+        after = None if before else unrolled.Norm(norm.eps, self.add(norm.weight), self.add(norm.bias))
+        attends = isinstance(part, Recall)
+        enter, leave = (part.query, part.output) if attends else (part.enter, part.output)
+        weight, bias = _folded(norm if before else None, enter)
+        if attends:
+            scale = part.head_dim**-0.5
+            weight, bias = weight * scale, None if bias is None else bias * scale
+        keys = self.stack.config.reads[n] if attends else 0
+        activation = None if attends else part.activation
+        matrices = self._index(weight), self.add(bias), self._index(leave.weight.T), self.add(leave.bias)
+        return unrolled.Sublayer(*matrices, before, after, activation, keys)
+
+
+def run(
+    stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None]
+) -> tuple[Tensor, list[KeyValues | None], list[Tensor]]:
+    """The stream after the last sublayer, keys and values of all places, and memory vectors of the segment's."""
+    planner = Planner(stack, sublayers)
+    past_k, past_v = _past(stack, x_BLD, keys)
+    plan = planner.plan(scene.length, past_k.shape[3])
+    mask_TBC, turn = _mask(stack, scene, past_k.shape[3], x_BLD), _turn(stack, scene, x_BLD)
+    made = unrolled.Unrolled.apply(plan, mask_TBC, turn, x_BLD.transpose(0, 1), past_k, past_v, *planner.weights)
+    x_TBD, k, v, m_TRBD = made  # pyright: ignore[reportGeneralTypeIssues]
+    after: list[KeyValues | None] = [
+        KeyValues(Growing.of(k[n], 2), Growing.of(v[n], 2)) for n in range(len(keys))
+    ]
+    vectors = [m_TRBD[:, stream].transpose(0, 1) for stream in stack.config.streams]
+    return x_TBD.transpose(0, 1), after, vectors
+
+
+def _past(stack: Feedback, x_BLD: Tensor, keys: list[KeyValues | None]) -> tuple[Tensor, Tensor]:
+    """(sets, B, G, M, K) of what is remembered, which may be nothing."""
+    reader = stack.readers(0)[0]
+    if keys[0] is None:
+        nothing = x_BLD.new_empty(len(keys), len(x_BLD), reader.groups, 0, reader.head_dim)
+        return nothing, nothing
+    sees = reader.config.sees
+    known = [one for one in keys if one is not None]
+    return torch.stack([one.k.last(sees) for one in known]), torch.stack([one.v.last(sees) for one in known])
+
+
+def _mask(stack: Feedback, scene: Scene, memory: int, x_BLD: Tensor) -> Tensor | None:
+    """(T, B, M + T): 0 where a place may look, −∞ elsewhere; None if all before it are seen."""
+    if scene.even and scene.segment_L is None:
+        return None
+    config = stack.readers(0)[0].config
+    seen_B1LM = sight(scene, config.pattern, config.memory, memory).mask_B1LM
+    if seen_B1LM is None:
+        return None
+    hidden_LBM = ~seen_B1LM[:, 0].expand(len(x_BLD), -1, -1).transpose(0, 1)
+    return torch.zeros_like(hidden_LBM, dtype=x_BLD.dtype).masked_fill_(hidden_LBM, -torch.inf)
+
+
+def _turn(stack: Feedback, scene: Scene, x_BLD: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Rotary's cosines and sines, (T, B or 1, K)."""
+    position = stack.readers(0)[0].position
+    if not isinstance(position, Rotary):
+        return None
+    cos_B1LK, sin_B1LK = position.angles(scene.i_BL, x_BLD.dtype)
+    return cos_B1LK[:, 0].transpose(0, 1), sin_B1LK[:, 0].transpose(0, 1)
+
+
+def _folded(norm: nn.Module | None, matrix: nn.Linear) -> tuple[Tensor, Tensor | None]:
+    """W and b of W norm(x) + b as they act on (x − mean)/deviation; W as (in, out)."""
+    if not isinstance(norm, nn.LayerNorm):
+        return matrix.weight.T, matrix.bias
+    bias = matrix.bias
+    if norm.bias is not None:
+        shift = matrix.weight @ norm.bias
+        bias = shift if bias is None else bias + shift
+    return (matrix.weight * norm.weight).T, bias
+
+
+def _distances(table_RK: Tensor, distances: int) -> Tensor:
+    """Rows for distance 1, 2, …; beyond the last they are alike."""
+    return table_RK[torch.arange(1, distances + 1, device=table_RK.device).clamp(max=len(table_RK) - 1)]
+
+

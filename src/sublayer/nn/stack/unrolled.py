@@ -1,0 +1,453 @@
+"""The Feedback stack's loop in one step of autograd: the fast path of `feedback.py`, whose plain loop is its slow twin.
+
+- Autograd would record each small product of each place, and form the gradient of every weight place by place. Here
+  the loop backwards forms only what the place before needs; weights get their gradient from `BLOCK` places at once.
+- Gains and shifts of norms that stand before a matrix, and the scale of scores, are multiplied into it beforehand.
+- Keys and values get what places of later blocks owe them in one product, when the loop reaches their block; only
+  places of the same block add theirs one by one.
+- Buffers have time first, so that each place is one piece of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from sublayer.nn.feedforward.activation import Activation
+from sublayer.nn.feedforward.fused import ACT, SLOPES
+
+aten = torch.ops.aten
+
+BLOCK = 32
+"""Places whose shares in weights, keys and values are formed together."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A LayerNorm, by the indices of its gain and shift among the weights; None where a matrix has them in it."""
+
+    eps: float
+    gain: int | None = None
+    shift: int | None = None
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    """One sublayer by the indices of its weights: two matrices, stored as (in, out), and their biases."""
+
+    enter: int
+    enter_bias: int | None
+    leave: int
+    leave_bias: int | None
+    before: Norm | None = None
+    after: Norm | None = None
+    activation: Activation | None = None
+    """Of a feed-forward; None for an attention."""
+    keys: int = 0
+    """Which keys and values an attention reads."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a pass does, apart from the numbers."""
+
+    sublayers: Sequence[Sublayer]
+    ends: Sequence[int]
+    """x^0, x^1, … as numbers of sublayers done."""
+    streams: Sequence[int]
+    """For each set of keys and values, the memory vectors it is made of."""
+    heads: int
+    groups: int
+    sees: int | None
+    """Earlier places a query sees at most."""
+    entry: Norm | None
+    """Between memory vectors and their projection."""
+    compose: int
+    """(streams, layers): how much of each layer is in each stream."""
+    project: int
+    project_bias: int | None
+    """(sets, D, 2·groups·head size) and its bias: keys, then values."""
+    table: int | None = None
+    """(distances, head size): what is added to keys at distance 1, 2, …"""
+
+
+class Unrolled(torch.autograd.Function):
+    """x_TBD, keys and values of what is remembered (sets, B, G, M, K), masks and turns, weights → the stream after the
+    last sublayer, all keys and values, and the memory vectors, which have no gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        plan: Plan,
+        mask_TBC: Tensor | None,
+        turn: tuple[Tensor, Tensor] | None,
+        x_TBD: Tensor,
+        past_k: Tensor,
+        past_v: Tensor,
+        *weights: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        loop = Loop(plan, mask_TBC, turn, x_TBD, past_k, past_v, weights)
+        ctx.loop = loop
+        ctx.save_for_backward(*weights)
+        loop.run()
+        ctx.mark_non_differentiable(loop.m_TRBD)
+        return loop.x_NTBD[-1], loop.k, loop.v, loop.m_TRBD
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_x: Tensor, to_k: Tensor, to_v: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        back = Back(ctx.loop, ctx.saved_tensors, to_k, to_v)
+        back.run(to_x)
+        return None, None, None, back.to_x_TBD, back.past(back.to_k), back.past(back.to_v), *back.to_weights
+
+
+class Loop:
+    """Place after place, forwards; keeps what the way back needs."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        mask_TBC: Tensor | None,
+        turn: tuple[Tensor, Tensor] | None,
+        x_TBD: Tensor,
+        past_k: Tensor,
+        past_v: Tensor,
+        weights: Sequence[Tensor],
+    ) -> None:
+        # Products of few rows are quicker with matrices that lie as they are read.
+        self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, [one.contiguous() for one in weights]
+        T, B, D = self.shape = x_TBD.shape
+        A, _, G, self.memory, K = past_k.shape
+        self.head_dim, self.wide = K, plan.heads * K
+        self.x_NTBD = x_TBD.new_empty(len(plan.sublayers) + 1, T, B, D)
+        self.x_NTBD[0] = x_TBD
+        self.k, self.v = (past.new_empty(A, B, G, self.memory + T, K) for past in (past_k, past_v))
+        self.k[:, :, :, : self.memory], self.v[:, :, :, : self.memory] = past_k, past_v
+        self.m_TRBD = x_TBD.new_empty(T, len(weights[plan.compose]), B, D)
+        self.kept = [self._room(sublayer) for sublayer in plan.sublayers]
+        self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
+        """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
+        self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
+        self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
+        self.table = None if plan.table is None else self.weights[plan.table].flip(0)
+        gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
+        even = len(gaps) == 1 and min(gaps) > 0
+        self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
+
+    def _room(self, sublayer: Sublayer) -> dict[str, Tensor]:
+        """What a sublayer keeps of each place."""
+        T, B, _ = self.shape
+        like, room = self.x_NTBD, {}
+        if sublayer.after:
+            room["sum"] = torch.empty_like(like[0])
+        if sublayer.activation:
+            return {**room, "h": like.new_empty(T, B, self.weights[sublayer.enter].shape[1])}
+        weights = like.new_zeros(T, B * self.plan.groups, self.plan.heads // self.plan.groups, self.k.shape[3])
+        return {**room, "q": like.new_empty(T, B, self.wide), "y": like.new_empty(T, B, self.wide), "weights": weights}
+
+    def window(self, t: int) -> slice:
+        """The keys that place t sees."""
+        end = self.memory + t
+        return slice(0 if self.plan.sees is None else max(0, end - self.plan.sees), end)
+
+    def near(self, t: int) -> Tensor:
+        """What is added to those keys by distance, farthest first."""
+        assert self.table is not None
+        seen = self.window(t)
+        return self.table[len(self.table) - (seen.stop - seen.start) :]
+
+    def by_head(self, x_BZ: Tensor) -> Tensor:
+        """(B, H·K) as (B·G, H/G, K): queries of one group are one matrix."""
+        return x_BZ.view(-1, self.plan.heads // self.plan.groups, self.head_dim)
+
+    def run(self) -> None:
+        kept_T = [[dict(zip(kept, one, strict=True)) for one in zip(*kept.values(), strict=True)] for kept in self.kept]
+        for t in range(self.shape[0]):
+            for n, sublayer in enumerate(self.plan.sublayers):
+                self._step(t, n, sublayer, kept_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
+            self._remember(t)
+
+    def _step(
+        self, t: int, n: int, sublayer: Sublayer, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor
+    ) -> None:
+        u_BD = self._normed(n, x_BD, sublayer.before) if sublayer.before else x_BD
+        if sublayer.activation:
+            h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
+            y_BZ = ACT[sublayer.activation](h_BF, torch.empty_like(h_BF))
+        else:
+            y_BZ = self._attend(t, sublayer, kept, u_BD)
+        sum_BD = kept["sum"] if sublayer.after else out_BD
+        torch.addmm(x_BD, y_BZ, self.weights[sublayer.leave], out=sum_BD)
+        if sublayer.leave_bias is not None:
+            sum_BD += self.weights[sublayer.leave_bias]
+        if sublayer.after:
+            out_BD.copy_(self._normed(n, sum_BD, sublayer.after))
+
+    def _normed(self, n: int, x: Tensor, norm: Norm) -> Tensor:
+        gain, shift = (None if index is None else self.weights[index] for index in (norm.gain, norm.shift))
+        normed, mean, scale = torch.native_layer_norm(x, x.shape[-1:], gain, shift, norm.eps)
+        self.moments[n].append((mean, scale))
+        return normed
+
+    def _times(self, x: Tensor, weight: int, bias: int | None, out: Tensor) -> Tensor:
+        matrix = self.weights[weight]
+        return torch.mm(x, matrix, out=out) if bias is None else torch.addmm(self.weights[bias], x, matrix, out=out)
+
+    def _attend(self, t: int, sublayer: Sublayer, kept: dict[str, Tensor], u_BD: Tensor) -> Tensor:
+        seen, y_BZ = self.window(t), kept["y"]
+        q_BZ = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["q"])
+        if seen.start == seen.stop:
+            return y_BZ.zero_()
+        if self.turn is not None:
+            q_BZ.copy_(turned(q_BZ.view(len(q_BZ), -1, self.head_dim), self.turn, t).flatten(1))
+        q = self.by_head(q_BZ)
+        k, v = self.keys[sublayer.keys][:, seen], self.values[sublayer.keys][:, seen]
+        if self.plan.table is None:
+            scores = torch.bmm(q, k.transpose(1, 2))
+        else:
+            apart = (q_BZ.view(-1, self.head_dim) @ self.near(t).T).view(*q.shape[:2], -1)
+            scores = torch.baddbmm(apart, q, k.transpose(1, 2))
+        if self.mask_TBC is not None:
+            by_row = scores.view(len(u_BD), -1, scores.shape[-1])
+            by_row += self.mask_TBC[t, :, None, seen]
+        weights = scores.softmax(-1)
+        if self.mask_TBC is not None:
+            weights.nan_to_num_(0.0)  # a row that sees nothing
+        kept["weights"][:, :, seen] = weights
+        torch.bmm(weights, v, out=self.by_head(y_BZ))
+        return y_BZ
+
+    def layers(self, t: int) -> Tensor:
+        """x^0, x^1, … of a place, (layers, B·D)."""
+        return self.x_NTBD[:, t][self.picked].view(len(self.plan.ends), -1)
+
+    def _remember(self, t: int) -> None:
+        plan, m_RBD = self.plan, self.m_TRBD[t]
+        torch.mm(self.weights[plan.compose], self.layers(t), out=m_RBD.view(len(m_RBD), -1))
+        in_RBD = self._normed(-1, m_RBD, plan.entry) if plan.entry else m_RBD
+        in_ABD = in_RBD if len(plan.streams) == 1 else in_RBD[list(plan.streams)]
+        kv_ABZ = torch.bmm(in_ABD, self.weights[plan.project])
+        if plan.project_bias is not None:
+            kv_ABZ += self.weights[plan.project_bias][:, None]
+        k, v = kv_ABZ.view(*kv_ABZ.shape[:2], 2, plan.groups, -1).unbind(2)
+        at = self.memory + t
+        self.k[:, :, :, at] = k if self.turn is None else turned(k, self.turn, t)
+        self.v[:, :, :, at] = v
+
+
+class Back:
+    """Place after place, backwards."""
+
+    def __init__(self, loop: Loop, weights: Sequence[Tensor], to_k: Tensor, to_v: Tensor) -> None:
+        self.loop, self.plan, self.weights = loop, loop.plan, weights
+        self.across = [one.transpose(-1, -2).contiguous() if one.dim() > 1 else one for one in weights]
+        self.to_weights = [torch.zeros_like(weight) for weight in weights]
+        self.to_k, self.to_v = (to.clone(memory_format=torch.contiguous_format) for to in (to_k, to_v))
+        self.to_keys, self.to_values = ([to.flatten(0, 1) for to in both.unbind(0)] for both in (self.to_k, self.to_v))
+        T, B, _ = loop.shape
+        self.to_x_TBD = torch.empty_like(loop.x_NTBD[0])
+        block, like = min(BLOCK, T), loop.x_NTBD
+        self.owed = [self._room(sublayer, block) for sublayer in self.plan.sublayers]
+        self.to_m = like.new_empty(block, *loop.m_TRBD.shape[1:])
+        self.to_kv = like.new_empty(block, len(self.plan.streams), B, self.weights[self.plan.project].shape[2])
+        self.to_scores, self.to_y = (
+            [torch.zeros_like(kept[name]) if name in kept else None for kept in loop.kept] for name in ("weights", "y")
+        )
+
+    def _room(self, sublayer: Sublayer, block: int) -> dict[str, Tensor]:
+        """Gradients of a block that its weights wait for."""
+        like, (_, B, D) = self.loop.x_NTBD, self.loop.shape
+        inner = self.weights[sublayer.enter].shape[1]
+        room = {"out": like.new_empty(block, B, D), "in": like.new_empty(block, B, inner)}
+        return {**room, "sum": like.new_empty(block, B, D)} if sublayer.after else room
+
+    def past(self, to: Tensor) -> Tensor:
+        return to[:, :, :, : self.loop.memory]
+
+    def run(self, to_x: Tensor) -> None:
+        T = self.loop.shape[0]
+        for start in range((T - 1) // BLOCK * BLOCK, -1, -BLOCK):
+            block = range(start, min(start + BLOCK, T))
+            self._settle_keys(self.loop.memory + block.start, self.loop.memory + block.stop, block.stop)
+            for t in reversed(block):
+                self._step(t, block, to_x[t])
+            self._settle_weights(block)
+        if self.loop.memory:
+            self._settle_keys(0, self.loop.memory, 0)
+
+    def _settle_keys(self, first: int, last: int, begin: int) -> None:
+        """What places from `begin` on owe to these keys and values."""
+        if begin == self.loop.shape[0]:
+            return
+        for n, (sublayer, kept) in enumerate(zip(self.plan.sublayers, self.loop.kept, strict=True)):
+            if sublayer.activation:
+                continue
+            pairs = (self.to_keys, self.to_scores[n], kept["q"]), (self.to_values, kept["weights"], self.to_y[n])
+            for to, shares, vectors in pairs:
+                assert shares is not None
+                assert vectors is not None
+                left = shares[begin:, :, :, first:last].permute(1, 3, 0, 2).flatten(2)
+                right = self._by_place(vectors[begin:]).permute(1, 0, 2, 3).flatten(1, 2)
+                to[sublayer.keys][:, first:last] += torch.bmm(left, right)
+
+    def _by_place(self, x_TBZ: Tensor) -> Tensor:
+        """(T, B, H·K) as (T, B·G, H/G, K)."""
+        return x_TBZ.view(len(x_TBZ), -1, self.plan.heads // self.plan.groups, self.loop.head_dim)
+
+    def _step(self, t: int, block: range, to_BD: Tensor) -> None:
+        at, to_layers = t - block.start, self._recall(t, t - block.start)
+        for n in reversed(range(len(self.plan.sublayers))):
+            to_BD = self._sublayer(n, t, at, block, self._joined(n + 1, to_BD, to_layers))
+        self.to_x_TBD[t] = self._joined(0, to_BD, to_layers)
+
+    def _joined(self, done: int, to_BD: Tensor, to_layers: Tensor) -> Tensor:
+        """With what the memory owes to the layers that end after so many sublayers."""
+        for layer, end in enumerate(self.plan.ends):
+            if end == done:
+                to_BD = to_BD + to_layers[layer]
+        return to_BD
+
+    def _recall(self, t: int, at: int) -> Tensor:
+        """Through keys, values and memory vectors to the layers of a place."""
+        plan, loop = self.plan, self.loop
+        place = loop.memory + t
+        to_k, to_v = self.to_k[:, :, :, place], self.to_v[:, :, :, place]
+        if loop.turn is not None:
+            to_k = turned(to_k, loop.turn, t, back=True)
+        to_kv_ABZ = self.to_kv[at]
+        torch.stack([to_k, to_v], dim=2, out=to_kv_ABZ.view(*to_k.shape[:2], 2, *to_k.shape[2:]))
+        to_in_ABD, to_m_RBD = torch.bmm(to_kv_ABZ, self.across[plan.project]), self.to_m[at]
+        if len(to_m_RBD) == 1:
+            to_in_RBD = to_in_ABD.sum(0, keepdim=True) if len(to_in_ABD) > 1 else to_in_ABD
+        else:
+            streams = torch.tensor(plan.streams, device=to_m_RBD.device)
+            to_in_RBD = torch.zeros_like(to_m_RBD).index_add_(0, streams, to_in_ABD)
+        if plan.entry:
+            to_in_RBD = _unnormed(to_in_RBD, loop.m_TRBD[t], loop.moments[-1][t])
+        to_m_RBD.copy_(to_in_RBD)
+        to_layers = self.across[plan.compose] @ to_m_RBD.view(len(to_m_RBD), -1)
+        return to_layers.view(len(to_layers), *to_m_RBD.shape[1:])
+
+    def _sublayer(self, n: int, t: int, at: int, block: range, to_BD: Tensor) -> Tensor:
+        """From the gradient of what leaves a sublayer to that of what enters it."""
+        sublayer, kept, owed = self.plan.sublayers[n], self.loop.kept[n], self.owed[n]
+        if sublayer.after:
+            owed["sum"][at] = to_BD
+            gain = None if sublayer.after.gain is None else self.weights[sublayer.after.gain]
+            to_BD = _unnormed(to_BD, kept["sum"][t], self.loop.moments[n][t], gain)
+        owed["out"][at] = to_BD
+        to_in_BZ = owed["in"][at]
+        if sublayer.activation:
+            torch.mm(to_BD, self.across[sublayer.leave], out=to_in_BZ)
+            SLOPES[sublayer.activation](to_in_BZ, kept["h"][t])
+        else:
+            self._unattend(n, t, block, to_BD, to_in_BZ)
+        to_u_BD = torch.mm(to_in_BZ, self.across[sublayer.enter])
+        if sublayer.before:
+            to_u_BD = _unnormed(to_u_BD, self.loop.x_NT[n][t], self.loop.moments[n][t])
+        return to_u_BD.add_(to_BD)
+
+    def _unattend(self, n: int, t: int, block: range, to_BD: Tensor, to_q_BZ: Tensor) -> None:
+        """Through attention to the queries, written to the last."""
+        loop, sublayer, kept = self.loop, self.plan.sublayers[n], self.loop.kept[n]
+        seen, to_scores_TNHC, to_y_TBZ = loop.window(t), self.to_scores[n], self.to_y[n]
+        assert to_scores_TNHC is not None
+        assert to_y_TBZ is not None
+        to_y = loop.by_head(torch.mm(to_BD, self.across[sublayer.leave], out=to_y_TBZ[t]))
+        if seen.start == seen.stop:
+            to_q_BZ.zero_()
+            return
+        k, v = loop.keys[sublayer.keys][:, seen], loop.values[sublayer.keys][:, seen]
+        weights, q = kept["weights"][t, :, :, seen].contiguous(), loop.by_head(kept["q"][t])
+        to_weights = torch.bmm(to_y, v.transpose(1, 2))
+        to_scores = aten._softmax_backward_data(to_weights, weights, -1, weights.dtype)
+        to_scores_TNHC[t, :, :, seen] = to_scores
+        to_q = torch.bmm(to_scores, k, out=loop.by_head(to_q_BZ))
+        if self.plan.table is not None:
+            to_q.view(-1, loop.head_dim).addmm_(to_scores.view(-1, to_scores.shape[-1]), loop.near(t))
+        near = slice(max(seen.start, loop.memory + block.start), seen.stop)
+        if near.start < near.stop:
+            inside = slice(near.start - seen.start, near.stop - seen.start)
+            to_k, to_v = self.to_keys[sublayer.keys][:, near], self.to_values[sublayer.keys][:, near]
+            for head in range(q.shape[1]):
+                to_k.addcmul_(to_scores[:, head, inside, None], q[:, head, None])
+                to_v.addcmul_(weights[:, head, inside, None], to_y[:, head, None])
+        if loop.turn is not None:
+            by_head = to_q_BZ.view(len(to_q_BZ), -1, loop.head_dim)
+            by_head.copy_(turned(by_head, loop.turn, t, back=True))
+
+    def _settle_weights(self, block: range) -> None:
+        """What a block owes to the weights."""
+        size, now = len(block), slice(block.start, block.stop)
+        plan, loop = self.plan, self.loop
+        for n, (sublayer, kept, owed) in enumerate(zip(plan.sublayers, loop.kept, self.owed, strict=True)):
+            u = loop.x_NTBD[n, now]
+            if sublayer.before:
+                u = F.layer_norm(u, u.shape[-1:], eps=sublayer.before.eps)
+            if sublayer.activation:
+                y = ACT[sublayer.activation](kept["h"][now], torch.empty_like(kept["h"][now]))
+            else:
+                y = kept["y"][now]
+            self._owe(sublayer.leave, sublayer.leave_bias, y, owed["out"][:size])
+            self._owe(sublayer.enter, sublayer.enter_bias, u, owed["in"][:size])
+            if sublayer.after and sublayer.after.gain is not None:
+                self._settle_norm(n, now, owed["sum"][:size], sublayer.after.gain, sublayer.after.shift)
+            if not sublayer.activation and plan.table is not None:
+                self._settle_table(n, now)
+        self._settle_memory(size, now)
+
+    def _owe(self, weight: int, bias: int | None, x_TBZ: Tensor, to_TBZ: Tensor) -> None:
+        self.to_weights[weight].addmm_(x_TBZ.flatten(0, 1).T, to_TBZ.flatten(0, 1))
+        if bias is not None:
+            self.to_weights[bias] += to_TBZ.sum((0, 1))
+
+    def _settle_norm(self, n: int, now: slice, to_TBD: Tensor, gain: int, shift: int | None) -> None:
+        mean, scale = (torch.stack(one) for one in zip(*self.loop.moments[n][now], strict=True))
+        weight, args = self.weights[gain], (to_TBD, self.loop.kept[n]["sum"][now])
+        _, to_gain, to_shift = aten.native_layer_norm_backward(
+            *args, weight.shape, mean, scale, weight, weight, [False, True, True]
+        )
+        self.to_weights[gain] += to_gain
+        if shift is not None:
+            self.to_weights[shift] += to_shift
+
+    def _settle_table(self, n: int, now: slice) -> None:
+        """The shares of distances: scores' gradients, turned from keys to distances."""
+        assert self.plan.table is not None
+        to_scores, q_TNHK = self.to_scores[n], self._by_place(self.loop.kept[n]["q"][now])
+        assert to_scores is not None
+        distances = len(self.weights[self.plan.table])
+        place_T = self.loop.memory + torch.arange(now.start, now.stop, device=to_scores.device)
+        key_TR = place_T[:, None] - 1 - torch.arange(distances, device=to_scores.device)
+        index = key_TR.clamp(min=0)[:, None, None].expand(-1, *to_scores.shape[1:3], -1)
+        shares_TNHR = to_scores[now].gather(-1, index).masked_fill(key_TR[:, None, None] < 0, 0)
+        self.to_weights[self.plan.table].addmm_(shares_TNHR.flatten(0, 2).T, q_TNHK.flatten(0, 2))
+
+    def _settle_memory(self, size: int, now: slice) -> None:
+        plan, loop = self.plan, self.loop
+        m_TRBD = loop.m_TRBD[now]
+        in_TRBD = F.layer_norm(m_TRBD, m_TRBD.shape[-1:], eps=plan.entry.eps) if plan.entry else m_TRBD
+        in_ATBD, to_ATBZ = in_TRBD[:, list(plan.streams)].transpose(0, 1), self.to_kv[:size].transpose(0, 1)
+        self.to_weights[plan.project].baddbmm_(in_ATBD.flatten(1, 2).transpose(1, 2), to_ATBZ.flatten(1, 2))
+        if plan.project_bias is not None:
+            self.to_weights[plan.project_bias] += to_ATBZ.sum((1, 2))
+        x_LTBD = loop.x_NTBD[list(plan.ends), now]
+        self.to_weights[plan.compose].addmm_(self.to_m[:size].transpose(0, 1).flatten(1), x_LTBD.flatten(1).T)
+
+
+def _unnormed(to: Tensor, x: Tensor, moments: tuple[Tensor, Tensor], gain: Tensor | None = None) -> Tensor:
+    """Through a LayerNorm."""
+    return aten.native_layer_norm_backward(to, x, x.shape[-1:], *moments, gain, None, [True, False, False])[0]
+
+
+def turned(x: Tensor, turn: tuple[Tensor, Tensor], t: int, *, back: bool = False) -> Tensor:
+    """Rotary's turn of one place on (…, B, heads, K), or its opposite."""
+    cos, sin = (one[t][:, None] for one in turn)
+    half = x.shape[-1] // 2
+    return x * cos + (torch.roll(x * sin, half, dims=-1) if back else torch.roll(x, half, dims=-1) * sin)
