@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from sublayer.nn.attention import cross, multihead, reference
-from sublayer.nn.stack import planned
 from sublayer.nn.model import Encoder, EncoderDecoder, Model
+from sublayer.nn.stack import planned
 from sublayer.nn.state import State
 
 

@@ -33,13 +33,12 @@ class Recall(Heads):
         self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
 
     def forward(
-        self, x_B1D: Float[Tensor, "B 1 D"], scene: Scene, state: KeyValues | None = None
+        self, x_BLD: Float[Tensor, "B 1 D"], scene: Scene, state: KeyValues | None = None
     ) -> tuple[Float[Tensor, "B 1 D"], KeyValues | None]:
-        assert x_B1D.shape[1] == 1, "a memory that grows with each place is read place by place"
         if state is None or not len(state):
-            nothing_B1Z = x_B1D.new_zeros(*x_B1D.shape[:2], self.heads * self.head_dim)
+            nothing_B1Z = x_BLD.new_zeros(*x_BLD.shape[:2], self.heads * self.head_dim)
             return self.output(nothing_B1Z), state
-        q_BH1K = split_heads(self.query(x_B1D), self.heads)
+        q_BH1K = split_heads(self.query(x_BLD), self.heads)
         sees = self.config.sees
         y_BH1K = self._attend(q_BH1K, state.k.last(sees), state.v.last(sees), scene)
         return self.output(join_heads(y_BH1K)), state
@@ -90,5 +89,3 @@ def recall_flops(config: MultiHead.Config, place: Place, work: Work) -> int:
         if attended:
             total += 2 * 2 * H * K * attended + position.layer_flops(H, K, place.dim, 1, attended + 1, frozen=False)
     return total
-
-

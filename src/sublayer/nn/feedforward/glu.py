@@ -41,6 +41,7 @@ class Glu(Part):
     def __init__(self, config: Config, place: Place) -> None:
         super().__init__()
         inner = config.width(place.dim)
+        self.activation: Activation = config.activation
         self.act = ACTIVATIONS[config.activation]
         self.enter = linear(place.dim, 2 * inner, config.bias)
         self.output = linear(inner, place.dim, config.bias)

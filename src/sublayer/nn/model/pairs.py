@@ -42,7 +42,7 @@ def _check_part(part: Part.Config, stack: Stack.Config, dim: int, where: str) ->
         return
     if isinstance(stack.position, RelativeKey.Config) and head_dim != stack.head_dim(dim):
         raise ValueError(
-            f"{where}: relative_key has one table for all layers, but their head sizes differ ({stack.head_dim(dim)} and "
+            f"{where}: relative_key has one table for all layers, but head sizes differ ({stack.head_dim(dim)} and "
             f"{head_dim}); use one head_dim, or position=shaw, which has a table for each layer"
         )
     if not part.pattern.causal and not isinstance(part.memory, NoMemory.Config):

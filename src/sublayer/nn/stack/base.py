@@ -149,7 +149,7 @@ class Stack(nn.Module):
     def freeze(self, parts: tuple[Any, ...], scene: Callable[[Tensor], Scene]) -> tuple[Any, ...]:
         """Remembered hidden states turned into keys and values; `scene` makes one for a state like a given tensor."""
         return tuple(
-            sublayer.part.freeze(kept, scene(kept.x.buffer)) if isinstance(kept, Hidden) else kept  # pyright: ignore[reportCallIssue]
+            sublayer.part.freeze(kept, scene(kept.x.buffer)) if isinstance(kept, Hidden) else kept  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
             for sublayer, kept in zip(self.sublayers, parts, strict=bool(parts))
         )
 

@@ -51,7 +51,7 @@ class Weighted(Compose):
         def params(self, layers: int) -> int:
             return layers + 1
 
-    def __init__(self, config: Config, layers: int) -> None:
+    def __init__(self, config: Weighted.Config, layers: int) -> None:
         super().__init__(config, layers)
         self.weight = nn.Parameter(torch.zeros(layers + 1))
 
@@ -78,7 +78,7 @@ class Average(Fixed):
     class Config(Compose.Config, tag="average"):
         pass
 
-    def __init__(self, config: Config, layers: int) -> None:
+    def __init__(self, config: Average.Config, layers: int) -> None:
         super().__init__(config, layers, torch.full((layers + 1,), 1 / (layers + 1)))
 
 
@@ -88,7 +88,7 @@ class Top(Fixed):
     class Config(Compose.Config, tag="top"):
         pass
 
-    def __init__(self, config: Config, layers: int) -> None:
+    def __init__(self, config: Top.Config, layers: int) -> None:
         super().__init__(config, layers, one_hot(layers, layers))
 
 
@@ -106,7 +106,7 @@ class Layer(Fixed):
                     f"embedding) to {layers}"
                 )
 
-    def __init__(self, config: Config, layers: int) -> None:
+    def __init__(self, config: Layer.Config, layers: int) -> None:
         super().__init__(config, layers, one_hot(config.layer, layers))
 
 
@@ -119,7 +119,7 @@ class Recurrent(Compose):
         def params(self, layers: int) -> int:
             return sum(layer + 1 for layer in range(1, layers + 1))
 
-    def __init__(self, config: Config, layers: int) -> None:
+    def __init__(self, config: Recurrent.Config, layers: int) -> None:
         super().__init__(config, layers)
         self.sizes = [layer + 1 for layer in range(1, layers + 1)]
         self.weight = nn.Parameter(torch.zeros(sum(self.sizes)))
@@ -136,7 +136,7 @@ class Below(Compose):
 
     share: Tensor
 
-    def __init__(self, config: Config, layers: int) -> None:
+    def __init__(self, config: Below.Config, layers: int) -> None:
         super().__init__(config, layers)
         self.register_buffer("share", torch.eye(layers), persistent=False)
 

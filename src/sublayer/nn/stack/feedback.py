@@ -77,7 +77,9 @@ class Feedback(Stack):
         def _feeds_back(self) -> Feedback.Config:
             self.compose.check(self.layers)
             if not self.attentions:
-                raise ValueError(f"layout {self.layout!r} has no attention, so nothing reads the memory; use kind=plain")
+                raise ValueError(
+                    f"layout {self.layout!r} has no attention, so nothing reads the memory; use kind=plain"
+                )
             for part in self.attentions.values():
                 _check(part, self)
             return self
@@ -161,7 +163,7 @@ class Feedback(Stack):
                 if n in self.config.reads:
                     x_B1D = x_B1D if sublayer is None else sublayer(x_B1D, here, keys[self.config.reads[n]])[0]
                 elif sublayer is None:
-                    others[n] = self.sublayers[n].skip(x_B1D, here, others[n])
+                    others[n] = self.sublayers[n].skip(x_B1D, here, others[n])  # pyright: ignore[reportCallIssue]
                 else:
                     x_B1D, others[n] = sublayer(x_B1D, here, others[n])
                 if n in self.lasts:
@@ -181,8 +183,8 @@ class Feedback(Stack):
         if self.config.shared:
             return self.norm, self.key_value
         place = next(place for place, keys in self.config.reads.items() if keys == n)
-        sublayer, matrix = self.sublayers[place], self.sublayers[place].part.key_value
-        return sublayer.entry, matrix  # pyright: ignore[reportReturnType]
+        sublayer: Any = self.sublayers[place]
+        return sublayer.entry, sublayer.part.key_value
 
     def _project(self, n: int, m_BMD: Tensor, scene: Scene, memory: int) -> tuple[Tensor, Tensor]:
         """Memory vectors as keys and values: W norm(m), by head, the keys told where they stand."""
@@ -274,5 +276,3 @@ def _check(part: MultiHead.Config, stack: Feedback.Config) -> None:
             f"pattern.size={span + 1}: attention spans {span} places, but memory.length={kept} keeps fewer; use a size "
             f"up to {kept + 1}, or a longer memory"
         )
-
-

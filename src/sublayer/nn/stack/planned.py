@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from sublayer.nn.attention.pattern import sight
 from sublayer.nn.attention.recall import Recall
-from sublayer.nn.feedforward import Dense
+from sublayer.nn.feedforward import Dense, Glu
+from sublayer.nn.feedforward.activation import ACTIVATIONS
 from sublayer.nn.feedforward.fused import ACT
 from sublayer.nn.hooked import hooked
 from sublayer.nn.memory import KeyValues
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene: Scene) -> bool:
-    """Whether a gradient is wanted and every sublayer is of a kind that the loop knows, with nothing drawn at random."""
+    """Whether a gradient is wanted, every sublayer is of a kind that the loop knows, and nothing is drawn at random."""
     if not torch.is_grad_enabled() or torch.is_autocast_enabled(x_BLD.device.type) or scene.length < 2:
         return False
     if not all(_known(sublayer) for sublayer in sublayers) or hooked(*stack.modules()):
@@ -43,14 +44,16 @@ def _known(sublayer: nn.Module) -> bool:
     if type(sublayer.norm) is not nn.LayerNorm or sublayer.norm.weight is None:
         return False
     part = sublayer.part
-    if type(part) is Dense:
+    if type(part) is Glu and part.act is not ACTIVATIONS[part.activation]:
+        return False
+    if type(part) in (Dense, Glu):
         return part.activation in ACT and _still(part.drop)
     if type(part) is not Recall or (part.training and part.config.dropout):
         return False
     return type(part.position) in (Position, NoPosition, RelativeKey, Rotary)
 
 
-def _still(drop: nn.Module) -> bool:
+def _still(drop: Any) -> bool:
     return isinstance(drop, nn.Identity) or not drop.training
 
 
@@ -140,7 +143,7 @@ class Planner:
         keys = self.stack.config.reads[n] if attends else 0
         activation = None if attends else part.activation
         matrices = self._index(weight), self.add(bias), self._index(leave.weight.T), self.add(leave.bias)
-        return unrolled.Sublayer(*matrices, before, after, activation, keys)
+        return unrolled.Sublayer(*matrices, before, after, activation, isinstance(part, Glu), keys)
 
 
 def run(
@@ -153,9 +156,7 @@ def run(
     mask_TBC, turn = _mask(stack, scene, past_k.shape[3], x_BLD), _turn(stack, scene, x_BLD)
     made = unrolled.Unrolled.apply(plan, mask_TBC, turn, x_BLD.transpose(0, 1), past_k, past_v, *planner.weights)
     x_TBD, k, v, m_TRBD = made  # pyright: ignore[reportGeneralTypeIssues]
-    after: list[KeyValues | None] = [
-        KeyValues(Growing.of(k[n], 2), Growing.of(v[n], 2)) for n in range(len(keys))
-    ]
+    after: list[KeyValues | None] = [KeyValues(Growing.of(k[n], 2), Growing.of(v[n], 2)) for n in range(len(keys))]
     vectors = [m_TRBD[:, stream].transpose(0, 1) for stream in stack.config.streams]
     return x_TBD.transpose(0, 1), after, vectors
 
@@ -206,5 +207,3 @@ def _folded(norm: nn.Module | None, matrix: nn.Linear) -> tuple[Tensor, Tensor |
 def _distances(table_RK: Tensor, distances: int) -> Tensor:
     """Rows for distance 1, 2, …; beyond the last they are alike."""
     return table_RK[torch.arange(1, distances + 1, device=table_RK.device).clamp(max=len(table_RK) - 1)]
-
-

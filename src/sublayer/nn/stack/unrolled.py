@@ -49,6 +49,8 @@ class Sublayer:
     after: Norm | None = None
     activation: Activation | None = None
     """Of a feed-forward; None for an attention."""
+    gated: bool = False
+    """Whether the activation is of one half, and multiplies the other."""
     keys: int = 0
     """Which keys and values an attention reads."""
 
@@ -173,13 +175,11 @@ class Loop:
                 self._step(t, n, sublayer, kept_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
             self._remember(t)
 
-    def _step(
-        self, t: int, n: int, sublayer: Sublayer, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor
-    ) -> None:
+    def _step(self, t: int, n: int, sublayer: Sublayer, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
         u_BD = self._normed(n, x_BD, sublayer.before) if sublayer.before else x_BD
         if sublayer.activation:
             h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
-            y_BZ = ACT[sublayer.activation](h_BF, torch.empty_like(h_BF))
+            y_BZ = activated(sublayer.activation, sublayer.gated, h_BF)
         else:
             y_BZ = self._attend(t, sublayer, kept, u_BD)
         sum_BD = kept["sum"] if sublayer.after else out_BD
@@ -344,14 +344,25 @@ class Back:
         owed["out"][at] = to_BD
         to_in_BZ = owed["in"][at]
         if sublayer.activation:
-            torch.mm(to_BD, self.across[sublayer.leave], out=to_in_BZ)
-            SLOPES[sublayer.activation](to_in_BZ, kept["h"][t])
+            self._deactivate(sublayer.activation, sublayer, to_BD, kept["h"][t], to_in_BZ)
         else:
             self._unattend(n, t, block, to_BD, to_in_BZ)
         to_u_BD = torch.mm(to_in_BZ, self.across[sublayer.enter])
         if sublayer.before:
             to_u_BD = _unnormed(to_u_BD, self.loop.x_NT[n][t], self.loop.moments[n][t])
         return to_u_BD.add_(to_BD)
+
+    def _deactivate(
+        self, activation: Activation, sublayer: Sublayer, to_BD: Tensor, h_BF: Tensor, to_h_BF: Tensor
+    ) -> None:
+        """Through a feed-forward's second matrix and its activation, written to the last."""
+        if not sublayer.gated:
+            SLOPES[activation](torch.mm(to_BD, self.across[sublayer.leave], out=to_h_BF), h_BF)
+            return
+        to_y_BF = torch.mm(to_BD, self.across[sublayer.leave])
+        (gate, up), (to_gate, to_up) = h_BF.chunk(2, -1), to_h_BF.chunk(2, -1)
+        torch.mul(to_y_BF, activated(activation, False, gate), out=to_up)
+        to_gate.copy_(SLOPES[activation](to_y_BF.mul_(up), gate.contiguous()))
 
     def _unattend(self, n: int, t: int, block: range, to_BD: Tensor, to_q_BZ: Tensor) -> None:
         """Through attention to the queries, written to the last."""
@@ -391,7 +402,7 @@ class Back:
             if sublayer.before:
                 u = F.layer_norm(u, u.shape[-1:], eps=sublayer.before.eps)
             if sublayer.activation:
-                y = ACT[sublayer.activation](kept["h"][now], torch.empty_like(kept["h"][now]))
+                y = activated(sublayer.activation, sublayer.gated, kept["h"][now])
             else:
                 y = kept["y"][now]
             self._owe(sublayer.leave, sublayer.leave_bias, y, owed["out"][:size])
@@ -439,6 +450,14 @@ class Back:
             self.to_weights[plan.project_bias] += to_ATBZ.sum((1, 2))
         x_LTBD = loop.x_NTBD[list(plan.ends), now]
         self.to_weights[plan.compose].addmm_(self.to_m[:size].transpose(0, 1).flatten(1), x_LTBD.flatten(1).T)
+
+
+def activated(activation: Activation, gated: bool, h: Tensor) -> Tensor:
+    """act(h), or act(one half)·the other."""
+    if gated:
+        gate, up = h.chunk(2, -1)
+        return activated(activation, False, gate).mul_(up)
+    return ACT[activation](h, torch.empty_like(h, memory_format=torch.contiguous_format))
 
 
 def _unnormed(to: Tensor, x: Tensor, moments: tuple[Tensor, Tensor], gain: Tensor | None = None) -> Tensor:
