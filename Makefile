@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 VENV := .venv
 PY := $(VENV)/bin/python
-BENCHMARKS := $(addprefix benchmarks/,train_step.py generate.py data.py search.py par.py supernet.py)
+BENCHMARKS := $(addprefix benchmarks/,train_step.py generate.py data.py search.py par.py supernet.py feedback.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
