@@ -4,7 +4,8 @@
    feedback-transformer-pytorch at the setting where it is exact (one token at a time), with its gated feed-forward.
 2. Memory: how far a fresh process grows in a step, beside the parallel model.
 3. Generation: tokens per second from a prompt, and what is kept of each token, for several depths.
-4. What remains: the share of the GEMM peak, and where the time of a step goes.
+4. Reading a prompt: in sweeps over all places, beside place by place.
+5. What remains: the share of the GEMM peak, and where the time of a step goes.
 
 The paper trains at 0.285 of a Transformer's speed (84.4 K against 296 K words per second, its Table 5).
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
+from unittest import mock
 
 import harness
 import high_water
@@ -21,11 +23,12 @@ import torch
 from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import profile
 
 import sublayer
+from sublayer.nn.stack import sweeps
 from sublayer.nn.state import map_tensors
 
 VOCAB, DIM, LAYERS, HEADS, LENGTH = 256, 256, 4, 4, 128
@@ -98,10 +101,7 @@ def training(batches: list[int], seconds: float, console: Console) -> dict[str, 
 
 
 def beside_peer(batch: int, seconds: float, console: Console) -> dict[str, Any]:
-    gated = {"f": {"kind": "glu", "activation": "gelu", "inner": 4 * DIM, "bias": True}}
-    changed = {name: value for name, value in gated.items()}
-    sizes = {"s.heads": HEADS, "s.memory.length": LENGTH, "position.clip": LENGTH, "s.dropout": 0.0, **changed}
-    config = sublayer.config("feedback", sizes, vocab=VOCAB, dim=DIM, layout=f"(sf)x{LAYERS}", residual="pre_norm")
+    config = ours(f={"kind": "glu", "activation": "gelu", "inner": 4 * DIM, "bias": True})
     done = harness.race({"ours": trainer(config, batch), PEER: peer(batch)}, "ours", seconds=seconds, warm_up=1)
     ratio = done.speedup("ours", PEER)
     console.print(
@@ -120,8 +120,8 @@ def memory(batch: int, console: Console) -> dict[str, Any]:
     least = {kind: min(found) for kind, found in taken.items()}
     ratio = least["feedback"] / least["parallel"]
     console.print(
-        f"memory of a step, batch {batch}: {least['feedback'] / 1e6:.0f} MB, parallel {least['parallel'] / 1e6:.0f} MB: "
-        f"{ratio:.2f} (goal at most {GOAL['memory']})"
+        f"memory of a step, batch {batch}: {least['feedback'] / 1e6:.0f} MB, parallel "
+        f"{least['parallel'] / 1e6:.0f} MB: {ratio:.2f} (goal at most {GOAL['memory']})"
     )
     return {"ratio": ratio, "bytes": taken}
 
@@ -150,6 +150,31 @@ def generation(seconds: float, console: Console) -> dict[str, Any]:
         table.add_row(str(layers), f"{feedback:,}", f"{plain:,}")
     console.print(table)
     return {**found, "kept of a token": {str(layers): sizes for layers, sizes in kept.items()}}
+
+
+def reading(seconds: float, console: Console) -> dict[str, Any]:
+    """A model as it starts, which needs more sweeps than one that has learned."""
+    found, model = {}, ours().build().eval()
+    table = Table("prompt", "sweeps, ms", "place by place, ms", "ratio", box=None)
+    for length in (128, 512):
+        ids = torch.randint(VOCAB, (1, length))
+        done = harness.race(
+            {"ours": lambda ids=ids: read(model, ids), "loop": lambda ids=ids: read(model, ids, rows=0)},
+            "ours",
+            seconds=seconds,
+            warm_up=1,
+        )
+        ratio, times = done.speedup("ours", "loop"), (f"{1e3 * done.median(name):.0f}" for name in ("ours", "loop"))
+        table.add_row(f"{length}", *times, f"{ratio}")
+        found[str(length)] = {"ratio": ratio.dump(), "race": done.dump()}
+    console.print(table)
+    return found
+
+
+@torch.no_grad()
+def read(model: nn.Module, ids: Tensor, rows: int = sweeps.ROWS) -> None:
+    with mock.patch.object(sweeps, "ROWS", rows):
+        model(ids)
 
 
 @torch.no_grad()
@@ -199,6 +224,7 @@ def main(
     result["peer"] = beside_peer(16, seconds, console)
     result["memory"] = memory(16, console)
     result["generation"] = generation(seconds, console)
+    result["reading"] = reading(seconds, console)
     result["profile"] = profiled(16, console)
     console.print(f"written to {harness.write('feedback', result, json_out)}", style="dim")
 

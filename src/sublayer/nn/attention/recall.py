@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
+from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.multihead import MultiHead
-from sublayer.nn.attention.pattern import sight
+from sublayer.nn.attention.pattern import Sight, lower, sight
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.part import Place, Work
@@ -17,7 +18,7 @@ from sublayer.nn.scene import Scene
 
 
 class Recall(Heads):
-    """concat_h(softmax(q_h k_hᵀ/√K) v_h) W_o for one place, on keys and values of the places before it.
+    """concat_h(softmax(q_h k_hᵀ/√K) v_h) W_o for each place, on keys and values of the places before it.
 
     The stack that keeps them gives them as the state. It is built from a MultiHead's config; with `own`, it has the
     projection of memory vectors to keys and values, which else all attentions of the stack share.
@@ -33,15 +34,28 @@ class Recall(Heads):
         self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
 
     def forward(
-        self, x_BLD: Float[Tensor, "B 1 D"], scene: Scene, state: KeyValues | None = None
-    ) -> tuple[Float[Tensor, "B 1 D"], KeyValues | None]:
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | None = None
+    ) -> tuple[Float[Tensor, "B L D"], KeyValues | None]:
+        """One place, with what was kept before it; or several, with their own keys and values after that (a sweep)."""
         if state is None or not len(state):
             nothing_B1Z = x_BLD.new_zeros(*x_BLD.shape[:2], self.heads * self.head_dim)
             return self.output(nothing_B1Z), state
+        if x_BLD.shape[1] > 1:
+            return self._sweep(x_BLD, scene, state), state
         q_BH1K = split_heads(self.query(x_BLD), self.heads)
         sees = self.config.sees
         y_BH1K = self._attend(q_BH1K, state.k.last(sees), state.v.last(sees), scene)
         return self.output(join_heads(y_BH1K)), state
+
+    def _sweep(self, x_BLD: Tensor, scene: Scene, state: KeyValues) -> Tensor:
+        """Several places at once, on keys and values of which the last are, or are thought to be, their own."""
+        k_BGMK, v_BGMK = state.k.value, state.v.value
+        memory = k_BGMK.shape[2] - x_BLD.shape[1]
+        seen_B1LM = sight(scene, self.config.pattern, self.config.memory, memory).mask_B1LM
+        before_1LM = lower(scene, memory).tril(memory - 1)
+        seen = Sight(before_1LM[:, None] if seen_B1LM is None else seen_B1LM & before_1LM)
+        q_BHLK = split_heads(self.query(x_BLD), self.heads)
+        return self.output(join_heads(attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene)))
 
     def _attend(self, q_BH1K: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, scene: Scene) -> Tensor:
         """A position speaks of the M places before this one, and of itself: what it says of that is left out."""

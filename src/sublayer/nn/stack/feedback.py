@@ -20,7 +20,7 @@ from sublayer.nn.memory import Hidden, KeyValues, NoMemory
 from sublayer.nn.part import Place, Work
 from sublayer.nn.residual import LayerDrop, Residual
 from sublayer.nn.scene import Scene
-from sublayer.nn.stack import planned
+from sublayer.nn.stack import planned, sweeps
 from sublayer.nn.stack.base import Stack, quieten
 from sublayer.nn.stack.compose import Compose, Weighted
 from sublayer.nn.state import Growing
@@ -141,6 +141,8 @@ class Feedback(Stack):
         sublayers = [_drawn(sublayer) for sublayer in self.sublayers]
         if planned.serves(self, [one for one in sublayers if one is not None], x_BLD, scene):
             x_BLD, keys, vectors = planned.run(self, sublayers, x_BLD, scene, keys)
+        elif (swept := sweeps.read(self, x_BLD, scene, keys, others)) is not None:
+            x_BLD, keys, vectors, others = swept
         else:
             x_BLD, keys, vectors = self._loop(sublayers, x_BLD, scene, keys, others)
         kept = [self._kept(n, memory, keys[n], vectors[n]) for n, memory in enumerate(memories)]
@@ -186,7 +188,7 @@ class Feedback(Stack):
         sublayer: Any = self.sublayers[place]
         return sublayer.entry, sublayer.part.key_value
 
-    def _project(self, n: int, m_BMD: Tensor, scene: Scene, memory: int) -> tuple[Tensor, Tensor]:
+    def project(self, n: int, m_BMD: Tensor, scene: Scene, memory: int) -> tuple[Tensor, Tensor]:
         """Memory vectors as keys and values: W norm(m), by head, the keys told where they stand."""
         reader, (norm, matrix) = self.readers(n)[0], self.projection(n)
         k_BGMK, v_BGMK = (split_heads(one, reader.groups) for one in matrix(norm(m_BMD)).chunk(2, dim=-1))
@@ -194,7 +196,7 @@ class Feedback(Stack):
 
     def _remember(self, n: int, m_B1D: Tensor, here: Scene, keys: KeyValues | None) -> KeyValues:
         """With one more place."""
-        k_BG1K, v_BG1K = self._project(n, m_B1D, here, 0)
+        k_BG1K, v_BG1K = self.project(n, m_B1D, here, 0)
         if keys is None:
             return KeyValues(Growing.of(k_BG1K, 2), Growing.of(v_BG1K, 2))
         sees = self.readers(n)[0].config.sees
@@ -209,7 +211,7 @@ class Feedback(Stack):
             return memory
         m_BMD = memory.x.last(config.reach)
         past = step(scene, 0, places=0)
-        k_BGMK, v_BGMK = self._project(n, m_BMD, past, m_BMD.shape[1])
+        k_BGMK, v_BGMK = self.project(n, m_BMD, past, m_BMD.shape[1])
         return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2))
 
     def _kept(

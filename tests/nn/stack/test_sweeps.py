@@ -1,0 +1,69 @@
+"""Sweeps: exact where they come to rest, and left to the loop where they do not."""
+
+import pytest
+import torch
+
+from sublayer.nn.stack import sweeps
+from sublayer.testing import Trial
+from tests.nn.stack.test_feedback import BASE, SLOW, VARIANTS
+
+ALL = {**VARIANTS, **SLOW}
+
+
+def both(config, dtype, monkeypatch):
+    """Two segments by sweeps and by the loop, and how often sweeps were tried and came to rest."""
+    tried, read = [], sweeps.read
+
+    def noting(stack, x_BLD, scene, *rest):
+        found = read(stack, x_BLD, scene, *rest)
+        if sweeps.serves(stack, x_BLD, scene):
+            tried.append(found is not None)
+        return found
+
+    trial = Trial(config)
+    model, first, second = trial.model(dtype), trial.ids(), trial.ids(key=3)
+    monkeypatch.setattr(sweeps, "read", noting)
+    outputs = []
+    for length in (4, 10**6):
+        monkeypatch.setattr(sweeps, "LENGTH", length)
+        with torch.no_grad():
+            one, state = model(first)
+            outputs.append((one, model(second, state)[0]))
+    return outputs, tried
+
+
+@pytest.mark.parametrize("changes", ALL.values(), ids=ALL)
+def test_they_come_to_what_the_loop_gives(changes, monkeypatch):
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        (swept, looped), tried = both(BASE.but(changes), dtype, monkeypatch)
+        for here, there in zip(swept, looped, strict=True):
+            torch.testing.assert_close(here, there, rtol=0, atol=tolerance)
+        assert any(tried)
+
+
+def test_a_memory_that_does_not_come_to_rest_is_read_by_the_loop(monkeypatch):
+    monkeypatch.setattr(sweeps, "MOST", 2)
+    (swept, looped), tried = both(BASE, torch.float64, monkeypatch)
+    assert tried == [False, False]
+    assert all(torch.equal(here, there) for here, there in zip(swept, looped, strict=True))
+
+
+def test_after_as_many_sweeps_as_places_nothing_is_left_to_change(monkeypatch):
+    """Whatever the guess: each sweep settles one more place."""
+    monkeypatch.setattr(sweeps, "MOST", Trial(BASE).length + 1)
+    _, tried = both(BASE, torch.float64, monkeypatch)
+    assert tried == [True, True]
+
+
+def test_they_are_not_for_training_nor_for_padding():
+    model, ids = BASE.build(), Trial(BASE).ids(length=40, batch=1)
+    scenes = []
+    model.stack.register_forward_pre_hook(lambda stack, given: scenes.append(given))
+    model.eval()
+    model(ids)
+    model(ids, None, torch.ones_like(ids, dtype=torch.bool))
+    assert not sweeps.serves(model.stack, *scenes[0][:2])
+    with torch.no_grad():
+        assert sweeps.serves(model.stack, *scenes[0][:2])
+        assert not sweeps.serves(model.stack, *scenes[1][:2])
+        assert not sweeps.serves(model.train().stack, *scenes[0][:2])
