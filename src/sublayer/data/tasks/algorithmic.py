@@ -20,12 +20,13 @@ class Algorithmic(Task):
 
     A variable is initialised once, before it is used; values stay between 1 and 10. A conditional holds a statement
     that is no print and no conditional, and that would be possible if it were executed, whether it is or not. Only a
-    print asks for an answer, at the `;` that ends it; the value is a label of its own. Where the paper leaves such rules
-    open, they are those of the authors' own generator.
+    print asks for an answer, at the `;` that ends it; the value is a label of its own. Where the paper leaves a rule
+    open, it is that of the authors' own generator.
     """
 
     class Config(Task.Config, tag="algorithmic"):
         variables: Annotated[int, Field(ge=1, le=len(VARIABLES))] = 3
+        """How many a program has."""
         length: Annotated[int, Field(ge=2)] = 100
         """Statements of a program."""
         conditions: Literal["order", "equality"] = "order"

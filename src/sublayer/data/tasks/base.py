@@ -19,8 +19,8 @@ from sublayer.nn.config import ConfigError, Count, unknown
 
 FORMAT = 1
 """Of what is drawn: the same number, the same episodes."""
-BLOCK = 2**21
-"""Tokens drawn at once, or so."""
+BLOCK, TOKENS = 1000, 2**21
+"""Episodes drawn at once, and no more tokens than that."""
 MOST = 2**28
 """Tokens of a part, which is held in memory."""
 
@@ -30,13 +30,13 @@ class Task(Data):
 
     class Config(Data.Config):
         episodes: Count = 10_000
-        """Of train."""
+        """Of a task: how many train has."""
         valid: Count = 500
-        """Episodes of valid."""
+        """Of a task: how many episodes valid has."""
         test: Count = 1_000
-        """Episodes of test."""
+        """Of a task: how many episodes test has."""
         seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-        """Of what is drawn; train.seed is of the weights and the order."""
+        """Of a task: what is drawn follows from it; train.seed is of the weights and the order."""
 
         def build(self) -> Task:
             return self.owner(self)
@@ -119,10 +119,10 @@ class Task(Data):
 
 @lru_cache(maxsize=len(NAMES))
 def draw(asked: str, part: str) -> Examples:
-    """A part of a task, by its config's JSON; those of the last are kept. With more episodes, the first are the same."""
+    """A part of a task, by its config's JSON; those of the last are kept. More episodes begin with the same ones."""
     config = Task.Config.from_json(asked)
     task, count = config.build(), config.count(part)
-    block = max(1, BLOCK // config.longest(part))
+    block = max(1, min(BLOCK, TOKENS // config.longest(part)))
 
     def blocks() -> Iterator[Block]:
         for number, start in enumerate(range(0, count, block)):
