@@ -68,15 +68,15 @@ def train(
 ) -> Run:
     """Train a paper's model, or one of your own, on a text: `sublayer.train("gpt2", "book.txt", "runs/book", dim=128)`.
 
-    data: a file, a folder, a glob, `stdlib`, `-`, … changes: as `fields`, but with dots in their names: "s.heads",
-    "train.steps", "data.tokenizer".
+    data: a file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names:
+    "s.heads", "train.steps", "data.tokenizer".
     """
-    from sublayer.data import DataConfig
+    from sublayer.data import Data
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
     model, of = split({**(changes or {}), **fields})
-    text = DataConfig.guess(absolute(data))
+    text = Data.Config.guess(absolute(data))
     return train_run(
         config(name) if isinstance(name, str) else name,
         text.override(of["data"], "data") if of["data"] else text,

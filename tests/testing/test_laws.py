@@ -54,6 +54,7 @@ ENDS = [
     ({"kind": "token", "scale": True}, {"kind": "tied", "bias": True}),
     ({"kind": "token", "norm": "rms"}, {"kind": "linear", "bias": True}),
     ({"kind": "token"}, {"kind": "mixture", "components": 3}),
+    ({"kind": "token"}, {"kind": "label", "classes": 7, "bias": True}),
     ({"kind": "factorised", "rank": 12}, {"kind": "tied", "projection": "own"}),
     ({"kind": "factorised", "rank": 12}, {"kind": "tied", "projection": "shared"}),
     ({"kind": "adaptive", **CLUSTERS, "factor": 2}, {"kind": "adaptive_softmax", **CLUSTERS, "factor": 2}),

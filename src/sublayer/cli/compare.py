@@ -46,7 +46,7 @@ def compare(
         Variants, and key=value changes for all of them. A variant is a paper's name or a file with a config; in
         quotes, it takes changes of its own along: 'gpt2 position=rotary dim=128'. They win over those for all.
     data
-        The text, as for sublayer train.
+        The text, or task:NAME, as for sublayer train.
     out
         The folder of the comparison; comparisons/FIRST-SECOND-… if not given.
     tokens
@@ -164,10 +164,11 @@ def _print_table(told: dict[str, Any], place: str) -> None:
     from sublayer.comparison.table import best_first
 
     rows = best_first(told["rows"])
-    good = _table(("variant", "layout"), ("params", "valid loss", "bits/byte"), ("against the first",))
+    other, title = ("accuracy", "accuracy") if any(row["accuracy"] for row in rows) else ("bits_per_byte", "bits/byte")
+    good = _table(("variant", "layout"), ("params", "valid loss", title), ("against the first",))
     for row in rows:
-        bits = row["bits_per_byte"]
-        figures = (short(row["params"]), _mean(row), "—" if bits is None else f"{bits['mean']:.3f}")
+        more = row[other]
+        figures = (short(row["params"]), _mean(row), "—" if more is None else f"{more['mean']:.3f}")
         good.add_row(row["name"], coloured(row["layout"]), *figures, _against(row["difference"]))
     fast = _table(("variant",), ("tokens/s in training", "latency", "memory"))
     for row in rows:

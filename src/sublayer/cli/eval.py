@@ -1,4 +1,4 @@
-"""`sublayer eval`: how well a trained model predicts a text."""
+"""`sublayer eval`: how well a trained model predicts a text, or answers the questions of a task."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
+    from sublayer.data import Examples
     from sublayer.trained import Trained
 
 
@@ -32,18 +33,19 @@ def evaluate(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Score a trained model on a text it has not seen: every token after the first, each once.
+    """Score a trained model on a text it has not seen: every token after the first, each once; or on the questions of a
+    task, where a run trained on one is asked those of its test by default.
 
     Examples: sublayer eval runs/book · sublayer eval runs/book --data other.txt --stride 32 · sublayer eval runs/book
-    --lengths 128,256,512 · sublayer eval runs/xl --memory 640
+    --lengths 128,256,512 · sublayer eval runs/xl --memory 640 · sublayer eval runs/walk --json
 
     Parameters
     ----------
     run
         The folder of the run.
     data
-        Another text: a file, a folder, a pattern, - for standard input. All of it is scored, or the test file of a
-        folder with train, valid and test files.
+        Another text: a file, a folder, a pattern, - for standard input, or task:NAME. All of it is scored, or the test
+        file of a folder with train, valid and test files, or the test of a task.
     split
         Of the text: train, valid or test; test if not given, or valid where test is empty.
     length
@@ -62,7 +64,7 @@ def evaluate(
     positions
         The loss by place in the segment, instead: what the model gains from context.
     limit
-        Score so many tokens from the beginning; all if not given.
+        Score so many tokens from the beginning; all if not given. Of a task, the whole episodes that they hold.
     step
         The checkpoint to use; the last if not given.
     plugin
@@ -82,6 +84,7 @@ def evaluate(
     import sublayer
     from sublayer.cli import scoreboard
     from sublayer.cli.words import load_plugins
+    from sublayer.data import Examples
     from sublayer.evaluation import by_length, by_position, other_text, own_text, score
 
     load_plugins(plugin or [])
@@ -99,6 +102,11 @@ def evaluate(
         "stride": stride,
         "memory": _remembered(trained, stride, memory),
     }
+    if isinstance(text.tokens, Examples):
+        _only_for_texts(text.title, stride=stride, memory=memory, lengths=lengths, positions=positions or None)
+        told = {**about, **_marked(trained, text.tokens, length, batch, limit)}
+        scoreboard.print_json(told) if json else scoreboard.print_page(told)
+        return
     with _bar() as on_batch:
         how: dict[str, Any] = {"batch": batch, "memory": memory, "limit": limit, "on_batch": on_batch}
         more = {"stride": stride, "tokenizer": trained.tokenizer}
@@ -112,6 +120,23 @@ def evaluate(
             found = score(trained.model, text.tokens, length=length, **how, **more).dump()
     told = {**about, **found}
     scoreboard.print_json(told) if json else scoreboard.print_page(told)
+
+
+def _only_for_texts(title: str, **options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"--{name}: {title} is a task, and has its own questions and places; leave it out")
+
+
+def _marked(trained: Trained, examples: Examples, length: int, batch: int | None, limit: int | None) -> dict[str, Any]:
+    from sublayer.evaluation import mark
+
+    carry = trained.model.config.carries and not examples.alone
+    with _bar() as on_batch:
+        marks = mark(
+            trained.model, examples, length=length, carry=carry, batch=batch, limit=limit, on_batch=on_batch
+        ).dump()
+    return marks if carry else {**marks, "length": None, "memory": 0}
 
 
 def _read_lengths(said: str | None) -> list[int]:

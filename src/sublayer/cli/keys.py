@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PLACES = {
-    "train.": "training/config.py",
-    "train.optimizer.": "training/optimizer.py",
-    "train.schedule.": "training/schedule.py",
-    "data.": "data/dataset.py",
-    "data.splits.": "data/splits.py",
-    "data.tokenizer.": "data/tokenizer",
-}
+PLACES = (
+    ("train.", "training/config.py"),
+    ("train.optimizer.", "training/optimizer.py"),
+    ("train.schedule.", "training/schedule.py"),
+    ("data.", "data/dataset.py"),
+    ("data.splits.", "data/splits.py"),
+    ("data.tokenizer.", "data/tokenizer"),
+    ("data.", "data/tasks"),
+)
 WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
@@ -35,12 +36,12 @@ def about(place: str) -> str:
 
 def keys() -> Iterator[tuple[str, str, str]]:
     """Key, default and meaning; a field of one kind only says which, beside its default."""
-    for prefix, place in PLACES.items():
+    for prefix, place in PLACES:
         path = ROOT / place
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
             for config, kind in _configs(ast.parse(file.read_text(encoding="utf-8"))):
                 for name, default, about in _fields(config):
-                    own = f" ({kind})" if kind and prefix.count(".") > 1 else ""
+                    own = f" ({kind})" if kind and (prefix.count(".") > 1 or path.is_dir()) else ""
                     yield prefix + name, default + own, about
 
 

@@ -1,4 +1,4 @@
-"""`sublayer list`: the family as a tree, with what each member costs."""
+"""`sublayer list`: the family as a tree, with what each member costs; and the tasks."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ def list_papers(
     pattern: str = "*",
     /,
     *,
+    tasks: Annotated[bool, Parameter(negative="")] = False,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """The family as a tree, with what each member costs.
 
-    Examples: sublayer list · sublayer list xl · sublayer list 'par*' --json
+    Examples: sublayer list · sublayer list xl · sublayer list 'par*' --json · sublayer list --tasks
 
     Parameters
     ----------
     pattern
         Names to show: a word matches anywhere, * and ? are wild.
+    tasks
+        The tasks that sublayer train --data task:NAME takes instead, each with its data.… keys.
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
@@ -44,11 +47,38 @@ def list_papers(
     from sublayer.cli.words import load_plugins
 
     load_plugins(plugin or [])
+    if tasks:
+        _print_tasks(json)
+        return
     names = sublayer.names(pattern)
     if not names:
         known = ", ".join(sublayer.names())
         raise ValueError(f"no paper matches {pattern!r}; there are {known}")
     _print_json(names) if json else _print_tree(names)
+
+
+def _print_tasks(as_json: bool) -> None:
+    import json
+    from inspect import getdoc
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from sublayer.data import Task
+
+    configs = {name: Task.named(name) for name in Task.names()}
+    about = {name: " ".join((getdoc(config.owner) or "").split("\n\n")[0].split()) for name, config in configs.items()}
+    keys = {name: {key: getattr(config, key) for key in config.keys()} for name, config in configs.items()}  # noqa: SIM118
+    if as_json:
+        print(json.dumps([{"name": name, "about": about[name], "keys": keys[name]} for name in configs], indent=2))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 1, 0), header_style="bold")
+    for title in ("task", "what is asked", "keys"):
+        table.add_column(title, overflow="fold", min_width=16)
+    for name in configs:
+        words = " ".join(f"data.{key}={value}" for key, value in keys[name].items())
+        table.add_row(f"task:{name}", about[name], words)
+    Console(highlight=False).print(table)
 
 
 def _print_json(names: list[str]) -> None:

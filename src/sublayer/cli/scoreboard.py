@@ -13,6 +13,7 @@ FIGURES = {
     "bits_per_byte": "bits/byte",
     "bits_per_character": "bits/char",
 }
+MARKS = ("accuracy", "sequence_accuracy", "loss")
 BAR = 40
 """Characters of the longest bar."""
 
@@ -37,11 +38,15 @@ def print_page(told: dict[str, Any]) -> None:
         console.print(_positions(told["positions"]))
     elif "lengths" in told:
         console.print(_lengths(told["lengths"]))
+    elif "answers" in told:
+        console.print(_marks(told))
     else:
         console.print(_figures(told))
 
 
 def _way(told: dict[str, Any]) -> str:
+    if "answers" in told and told["length"] is None:
+        return "episodes, each read by itself"
     length = "" if told["length"] is None else f" of {told['length']:,} tokens"
     if told["stride"] is not None:
         return f"windows{length}, {told['stride']:,} apart"
@@ -64,6 +69,16 @@ def _figures(told: dict[str, Any]) -> Table:
     for name in FIGURES:
         table.add_row(name.replace("_", " "), _figure(told[name]))
     table.add_row("tokens", f"{told['tokens']:,}")
+    return table
+
+
+def _marks(told: dict[str, Any]) -> Table:
+    table = _table("", "")
+    table.columns[0].justify = "left"
+    for name in MARKS:
+        table.add_row(name.replace("_", " "), _figure(told[name]))
+    table.add_row("answers", f"{told['answers']:,}")
+    table.add_row("episodes", f"{told['episodes']:,}")
     return table
 
 

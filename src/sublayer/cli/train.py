@@ -22,10 +22,11 @@ def train(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     quiet: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Train a model on your text; it can be stopped at any moment and resumed.
+    """Train a model on your text, or on a task; it can be stopped at any moment and resumed.
 
     Examples: sublayer train gpt2 --data book.txt --out runs/book dim=128 layout='(sf)x4' s.heads=4 train.steps=2000 ·
-    sublayer train transformer-xl --data notes/ --out runs/notes train.tokens=5000000 data.tokenizer=bpe
+    sublayer train transformer-xl --data notes/ --out runs/notes train.tokens=5000000 data.tokenizer=bpe ·
+    sublayer train gpt2 --data task:random-walk --out runs/walk dim=64 layout='(sf)x2' s.heads=4 data.size=5
 
     Parameters
     ----------
@@ -36,7 +37,8 @@ def train(
         (data.tokenizer=bpe). All keys of train and data are listed below.
     data
         A text file, a folder, a pattern ('*.md'), .gz, .jsonl, .parquet, - for standard input, or stdlib: the source of
-        Python's own library. A folder with train, valid and test files keeps those splits.
+        Python's own library. A folder with train, valid and test files keeps those splits. Or task:NAME, a task whose
+        episodes are drawn: algorithmic, copy, counting, random-walk, reverse (sublayer list --tasks).
     out
         The folder of the run, new or empty; runs/NAME if not given.
     processes

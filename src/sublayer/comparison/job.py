@@ -15,8 +15,8 @@ from sublayer.comparison.result import Result
 from sublayer.comparison.table import table
 from sublayer.comparison.tuning import tune
 from sublayer.comparison.variant import Variant
-from sublayer.data import DataConfig
-from sublayer.evaluation import own_text, score
+from sublayer.data import Data, Examples
+from sublayer.evaluation import mark, own_text, score
 from sublayer.measurement import Setting, measure
 from sublayer.nn.model import Decoder, Model
 from sublayer.runs import kept
@@ -32,7 +32,7 @@ Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Any]]
 
 def compare(
     variants: Sequence[str | Model.Config | Variant],
-    data: str | DataConfig = "stdlib",
+    data: str | Data.Config = "stdlib",
     out: str | Path = "comparisons/comparison",
     changes: Mapping[str, Any] | None = None,
     *,
@@ -52,7 +52,7 @@ def compare(
     """
     load_installed_plugins()
     model, of = split(changes or {})
-    text = DataConfig.guess(absolute(data)) if isinstance(data, str) else data
+    text = Data.Config.guess(absolute(data)) if isinstance(data, str) else data
     text = text.override(of["data"], "data") if of["data"] else text
     folder, several = Folder(Path(out)), [Variant.of(variant) for variant in variants]
     how: dict[str, Any] = {"seeds": seeds, "equal_params": equal_params, "lrs": lrs}
@@ -81,7 +81,7 @@ def trained(request: Request, folder: Folder, pool: work.Pool) -> list[dict[int,
 
 
 def tested(request: Request, folder: Folder, result: Result) -> dict[str, Any] | None:
-    """A language model's score on test, or on as much of it as valid was scored on; None for others."""
+    """A language model's score on test, or a task's marks, on as much of it as valid was scored on; None for others."""
     train = result.run.asked["train"]
 
     def form() -> dict[str, Any] | None:
@@ -91,6 +91,8 @@ def tested(request: Request, folder: Folder, result: Result) -> dict[str, Any] |
         if text.stands_in:
             return None
         limit = train["eval_tokens"]
+        if isinstance(text.tokens, Examples):
+            return mark(trained.model, text.tokens, length=train["length"], limit=limit).dump()
         limit = None if limit is None or limit >= len(text.tokens) - 1 else limit
         return score(
             trained.model, text.tokens, length=train["length"], limit=limit, tokenizer=trained.tokenizer

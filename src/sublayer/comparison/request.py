@@ -9,7 +9,7 @@ from typing import Any
 
 from sublayer.comparison import width
 from sublayer.comparison.variant import Variant, check_alike, check_apart, slugs
-from sublayer.data import DataConfig, Dataset, prepare
+from sublayer.data import Data, prepare
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.training import TrainConfig
@@ -38,7 +38,7 @@ class Entry:
 @dataclass(frozen=True)
 class Request:
     entries: tuple[Entry, ...]
-    data: DataConfig
+    data: Data.Config
     text: str
     """The hash of the text."""
     seeds: tuple[int, ...]
@@ -66,7 +66,7 @@ class Request:
 
 def settle(
     variants: Sequence[Variant],
-    data: DataConfig,
+    data: Data.Config,
     out: Path,
     model: Mapping[str, Any],
     train: Mapping[str, Any],
@@ -76,12 +76,12 @@ def settle(
     lrs: Sequence[float] = (),
 ) -> Request:
     """model, train: changes for all variants."""
-    check(variants, train, seeds, lrs)
+    check(variants, data, train, seeds, lrs)
     requests.check_out(out, data)
     text = prepare(data)
     if len(text.valid) < 2:
         raise ValueError(
-            f"{_title(text)}: valid holds {len(text.valid)} tokens, and variants are compared by it; give a longer text"
+            f"{text.title}: valid holds {len(text.valid)} tokens, and variants are compared by it; give a longer text"
         )
     common = budgeted(TrainConfig(), train)
     models = [fitted(variant, model, text) for variant in variants]
@@ -98,11 +98,17 @@ def settle(
     return Request(tuple(entries), text.config, text.hash, tuple(seeds), target, tuple(lrs))
 
 
-def check(variants: Sequence[Variant], train: Mapping[str, Any], seeds: Sequence[int], lrs: Sequence[float]) -> None:
+def check(
+    variants: Sequence[Variant],
+    data: Data.Config,
+    train: Mapping[str, Any],
+    seeds: Sequence[int],
+    lrs: Sequence[float],
+) -> None:
     if len(variants) < 2:
         raise ValueError(f"{len(variants)} variants: a comparison needs at least two")
     for variant in variants:
-        requests.check_kind(variant.base)
+        requests.check_kind(variant.base, data)
     check_alike(variants)
     if not seeds:
         raise ValueError("seeds: none; give at least one, and three or more for a verdict")
@@ -129,7 +135,7 @@ def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
     return made
 
 
-def fitted(variant: Variant, changes: Mapping[str, Any], text: Dataset) -> Model.Config:
+def fitted(variant: Variant, changes: Mapping[str, Any], text: Data) -> Model.Config:
     """With the text's vocabulary, what is changed for all, and then what is its own."""
     return _named(variant, lambda: fit_vocab(variant.base, {**changes, **variant.changes}, text))
 
@@ -138,11 +144,9 @@ def equalled(variant: Variant, model: Model.Config, target: int) -> Model.Config
     return _named(variant, lambda: width.of_params(model, target))
 
 
-def check_trains(model: Model.Config, config: TrainConfig, text: Dataset) -> None:
+def check_trains(model: Model.Config, config: TrainConfig, text: Data) -> None:
     """All that a training would refuse."""
-    requests.check_head(model)
-    requests.check_length(model, config)
-    requests.check_carry(model, config)
+    requests.check_pair(model, config, text)
     world = World(config.device)
     requests.check_memory(model, world.device)
     make_batches(model, config, text, world, None)
@@ -160,7 +164,3 @@ def _number(equal_params: int | str | None) -> int | None:
     if equal_params is None or (isinstance(equal_params, int) and equal_params > 0):
         return equal_params  # pyright: ignore[reportReturnType]
     raise ValueError(f"equal_params={equal_params!r}: expected 'first' or a number of parameters, such as 1000000")
-
-
-def _title(text: Dataset) -> str:
-    return text.train.part.text.source.title

@@ -34,6 +34,15 @@ class Result:
         return None if self.diverged else self._valid[-1].get("valid_bits_per_byte")
 
     @property
+    def accuracy(self) -> float | None:
+        """Of a task's answers, on valid, at the end."""
+        return None if self.diverged else self._valid[-1].get("valid_accuracy")
+
+    @property
+    def sequence_accuracy(self) -> float | None:
+        return None if self.diverged else self._valid[-1].get("valid_sequence_accuracy")
+
+    @property
     def tokens(self) -> int:
         """Read in training."""
         return max((line["tokens"] for line in self.run.metrics), default=0)

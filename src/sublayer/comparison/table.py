@@ -45,7 +45,7 @@ def table(request: Request, results: Sequence[Results], score: Score, readings: 
 def row(request: Request, entry: Entry, results: Results) -> dict[str, Any]:
     cost, losses = entry.model.cost(), [result.loss for result in results.values()]
     mean = Interval.of(there(losses))
-    generates = isinstance(entry.model, Decoder.Config)
+    generates = isinstance(entry.model, Decoder.Config) and entry.model.head.speaks
     speeds = there([result.speed for result in results.values()])
     return {
         "name": entry.name,
@@ -63,6 +63,8 @@ def row(request: Request, entry: Entry, results: Results) -> dict[str, Any]:
         "best": dumped([result.best for result in results.values()]),
         "perplexity": mean.map(math.exp).dump() if mean and generates else None,
         "bits_per_byte": dumped([result.bits_per_byte for result in results.values()]),
+        "accuracy": dumped([result.accuracy for result in results.values()]),
+        "sequence_accuracy": dumped([result.sequence_accuracy for result in results.values()]),
         "diverged": {str(seed): result.diverged for seed, result in results.items() if result.diverged},
         "tokens": max(result.tokens for result in results.values()),
         "minutes": sum(result.seconds for result in results.values()) / 60,
@@ -73,7 +75,7 @@ def row(request: Request, entry: Entry, results: Results) -> dict[str, Any]:
 def tested(entry: Entry, results: Results, score: Score) -> dict[str, Any]:
     """Scores on test: of text that no choice was made by."""
     scores = [None if result.diverged else score(result) for result in results.values()]
-    units = ("loss", "perplexity", "bits_per_byte")
+    units = ("loss", "perplexity", "bits_per_byte", "accuracy", "sequence_accuracy")
     found = {unit: dumped([one.get(unit) if one else None for one in scores]) for unit in units}
     return {"test": found if any(found.values()) else None}
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sublayer.data.permutation import mix, permute
@@ -36,17 +36,27 @@ class Batch:
     """How much each target counts; None if all count alike."""
     fresh: bool = True
     """Whether state carried from the batch before must be dropped: these rows do not continue it."""
+    valid_BL: Bool[Tensor, "B L"] | None = None
+    """False on padding; None if there is none."""
+    share: float = 1.0
+    """What the mean over these rows counts in the mean over all processes; 0 if nothing in them counts."""
 
     def to(self, device: torch.device | str) -> Batch:
-        weights_BL = None if self.weights_BL is None else self.weights_BL.to(device)
-        moved = replace(self, inputs_BL=self.inputs_BL.to(device), targets_BL=self.targets_BL.to(device))
-        return replace(moved, weights_BL=weights_BL)
+        held = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **{name: value.to(device) for name, value in held.items()})
+
+    def cut(self, length: int) -> Batch:
+        """The beginnings of its rows."""
+        held = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **{name: value[:, :length] for name, value in held.items()})
 
 
 class Batches(Iterator[Batch]):
     """Abstract: a kind says which stretches of the tokens come next, and what its cursor holds."""
 
     kind: ClassVar[str]
+    carries: ClassVar[bool] = False
+    """Whether rows go on where those of the batch before ended."""
 
     def __init__(
         self,
@@ -170,6 +180,7 @@ class Lanes(Batches):
     """
 
     kind = "lanes"
+    carries = True
 
     def __init__(
         self,

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, overload
 
 from sublayer.data import cache
+from sublayer.data.base import Data
+from sublayer.data.batches import Lanes, Windows
 from sublayer.data.source import Cached, Guessed, Source, Stdin, Stdlib, guess
 from sublayer.data.splits import NAMES, Fractions, Given, Splits
+from sublayer.data.tasks import Task
 from sublayer.data.text import Text, gather
 from sublayer.data.tokenizer import Byte, Tokenizer
 from sublayer.data.tokens import Tokens, fit, tokenise
-from sublayer.nn.config import Config
 
 ALIASES = {"train": ("train",), "valid": ("valid", "validation", "val", "dev"), "test": ("test",)}
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(Data):
     """A text, divided and tokenised."""
 
-    class Config(Config, tag="data"):
+    class Config(Data.Config, tag="data"):
         source: Guessed = Stdlib.Config()
         """Where the text comes from; takes what a user types, too: `book.txt`, `notes/`, `-`."""
         splits: Splits.Config = Fractions.Config()
@@ -45,8 +49,8 @@ class Dataset:
     test: Tokens
 
     @property
-    def vocab(self) -> int:
-        return self.tokenizer.vocab
+    def title(self) -> str:
+        return self.train.part.text.source.title
 
     @property
     def hash(self) -> str:
@@ -54,13 +58,40 @@ class Dataset:
         parts = {name: getattr(self, name).part.key for name in NAMES}
         return cache.key(tokenizer=self.tokenizer.hash, **parts)
 
+    def batches(
+        self,
+        batch: int,
+        length: int,
+        *,
+        carry: bool,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        cursor: Mapping[str, Any] | None = None,
+    ) -> Lanes | Windows:
+        kind: type[Lanes | Windows] = Lanes if carry else Windows
+        return kind(self.train, batch, length, seed=seed, rank=rank, world=world, cursor=cursor)
 
-def prepare(config: Dataset.Config, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Dataset:
-    """Read, divide and tokenise a text once; the next time it comes from the cache.
+
+@overload
+def prepare(
+    config: Dataset.Config, folder: Path | str | None = None, tokenizer: Tokenizer | None = None
+) -> Dataset: ...
+
+
+@overload
+def prepare(config: Data.Config, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Data: ...
+
+
+def prepare(config: Data.Config, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Data:
+    """Read, divide and tokenise a text once; the next time it comes from the cache. A task is drawn as it is needed.
 
     `folder` is the cache's (else $SUBLAYER_CACHE, else ~/.cache/sublayer). A `tokenizer` that has learned already, such
     as a trained model's, is used instead of one that learns from train.
     """
+    if isinstance(config, Task.Config):
+        return _settled(config.build(), tokenizer)
+    assert isinstance(config, Dataset.Config)
     home = cache.folder(folder)
     kept: dict[str, Text] = {}
 
@@ -78,6 +109,16 @@ def prepare(config: Dataset.Config, folder: Path | str | None = None, tokenizer:
     tokenizer = tokenizer or fit(config.tokenizer, parts["train"], home)
     tokens = {name: tokenise(name, part, tokenizer, home) for name, part in parts.items()}
     return Dataset(_settle(config.but(tokenizer=tokenizer.config), kept), tokenizer, **tokens)
+
+
+def _settled(task: Task, tokenizer: Tokenizer | None) -> Task:
+    """A task has symbols of its own, so those of a trained model must be the same."""
+    if tokenizer is not None and tokenizer != task.tokenizer:
+        raise ValueError(
+            f"{task.title}: is written in {' '.join(task.symbols)}, and the model was trained on other tokens; use the "
+            "task, or the text, that it was trained on"
+        )
+    return task
 
 
 def _settle(config: Dataset.Config, kept: dict[str, Text]) -> Dataset.Config:

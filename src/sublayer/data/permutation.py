@@ -21,7 +21,7 @@ def mix(*numbers: int) -> int:
     """One number of 64 bits from several: what a seed and an epoch draw."""
     drawn = 0
     for number in numbers:
-        drawn = _scramble((drawn ^ number) & WORD)
+        drawn = scramble((drawn ^ number) & WORD)
     return drawn
 
 
@@ -38,12 +38,12 @@ def permute(places: np.ndarray, size: int, key: int) -> np.ndarray:
 def _turn(number: np.ndarray, rows: int, columns: int, key: int) -> np.ndarray:
     row, column = number // columns, number % columns
     for turn in range(ROUNDS):
-        row = (row + _scramble(column ^ mix(key, turn, 0)) % rows) % rows
-        column = (column + _scramble(row ^ mix(key, turn, 1)) % columns) % columns
+        row = (row + scramble(column ^ mix(key, turn, 0)) % rows) % rows
+        column = (column + scramble(row ^ mix(key, turn, 1)) % columns) % columns
     return row * columns + column
 
 
-def _scramble(x: Any) -> Any:
+def scramble(x: Any) -> Any:
     """splitmix64's finisher (Steele et al. 2014), of a number or an array: every bit depends on every bit."""
     x = (x + 0x9E3779B97F4A7C15) & WORD
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & WORD

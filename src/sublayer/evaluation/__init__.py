@@ -1,12 +1,16 @@
-"""How well a model predicts a text: every target once, in order, with the context it is said to have.
+"""How well a model predicts a text: every target once, in order, with the context it is said to have; and how well it
+answers the questions of a task.
 
-from sublayer.evaluation import score
+from sublayer.evaluation import mark, score
 
 score(model, data.test, length=128, tokenizer=data.tokenizer).bits_per_byte
+mark(model, task.test, length=128).accuracy
 """
 
+from sublayer.evaluation.marking import mark
+from sublayer.evaluation.marks import Marks
 from sublayer.evaluation.scores import Score
 from sublayer.evaluation.scoring import by_length, by_position, score
 from sublayer.evaluation.text import Scored, other_text, own_text
 
-__all__ = ["Score", "Scored", "by_length", "by_position", "other_text", "own_text", "score"]
+__all__ = ["Marks", "Score", "Scored", "by_length", "by_position", "mark", "other_text", "own_text", "score"]

@@ -1,10 +1,10 @@
-"""Which text a run is scored on: what it kept aside of its own, or another."""
+"""Which text, or task, a run is scored on: what it kept aside of its own, or another."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sublayer.data import DataConfig, Dataset, Fractions, Tokenizer, Tokens, prepare
+from sublayer.data import Data, Dataset, Examples, Fractions, Tokenizer, Tokens, prepare
 from sublayer.data.splits import NAMES
 from sublayer.runs import Run
 from sublayer.runs.run import ASKED
@@ -12,9 +12,9 @@ from sublayer.runs.run import ASKED
 
 @dataclass(frozen=True)
 class Scored:
-    """A text to be scored, and what it is."""
+    """A text or a task to be scored, and what it is."""
 
-    tokens: Tokens
+    tokens: Tokens | Examples
     title: str
     """Of its source."""
     split: str
@@ -30,11 +30,11 @@ class Scored:
 
 def own_text(run: Run, split: str = "test") -> Scored:
     """A split of the text that a run was trained on; valid, if test is asked for and empty."""
-    config = DataConfig.parse(run.asked["data"], f"{run.path / ASKED}: data")
+    config = Data.Config.parse(run.asked["data"], f"{run.path / ASKED}: data")
     data = prepare(config, tokenizer=run.tokenizer)
     if data.hash != run.asked.get("text", data.hash):
         raise ValueError(
-            f"{run.path}: {_title(data)} has changed since the run began, so {split} may hold what it was trained on; "
+            f"{run.path}: {data.title} has changed since the run began, so {split} may hold what it was trained on; "
             "put the text back, or name one with --data"
         )
     return _chosen(data, split)
@@ -43,31 +43,27 @@ def own_text(run: Run, split: str = "test") -> Scored:
 def other_text(said: str, tokenizer: Tokenizer, split: str | None = None) -> Scored:
     """A text that a user names, in the tokens of a model: all of it, or a split.
 
-    A folder with train, valid and test files has those splits, and its test is taken.
+    A folder with train, valid and test files has those splits, and its test is taken; so has a task.
     """
-    config = DataConfig.guess(said)
-    if split is None and isinstance(config.splits, Fractions.Config):
+    config = Data.Config.guess(said)
+    if split is None and isinstance(config, Dataset.Config) and isinstance(config.splits, Fractions.Config):
         data = prepare(config.but(splits=Fractions.Config(valid=0, test=0)), tokenizer=tokenizer)
-        return Scored(_enough(data, "train", "it"), _title(data), "all", "all")
+        return Scored(_enough(data, "train", "it"), data.title, "all", "all")
     return _chosen(prepare(config, tokenizer=tokenizer), split or "test")
 
 
-def _chosen(data: Dataset, split: str) -> Scored:
+def _chosen(data: Data, split: str) -> Scored:
     if split not in NAMES:
         raise ValueError(f"split {split!r}: there is no such split; use one of {', '.join(NAMES)}")
     found = split if len(getattr(data, split)) > 1 or split != "test" else "valid"
-    return Scored(_enough(data, found, split), _title(data), found, split)
+    return Scored(_enough(data, found, split), data.title, found, split)
 
 
-def _enough(data: Dataset, split: str, called: str) -> Tokens:
+def _enough(data: Data, split: str, called: str) -> Tokens | Examples:
     tokens = getattr(data, split)
     if len(tokens) < 2:
         raise ValueError(
-            f"{_title(data)}: {called} holds {len(tokens)} tokens, at least 2 are needed to predict one; "
+            f"{data.title}: {called} holds {len(tokens)} tokens, at least 2 are needed to predict one; "
             "score another split, or another text with --data"
         )
     return tokens
-
-
-def _title(data: Dataset) -> str:
-    return data.train.part.text.source.title

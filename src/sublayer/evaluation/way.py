@@ -86,7 +86,7 @@ def _check_model(model: Model) -> None:
             f"{model.config.tag}: a score is of the next token, which only a decoder predicts; an encoder's loss on "
             "valid is in its run's metrics (sublayer runs)"
         )
-    if model.head.classes != model.config.vocab:
+    if model.head.classes != model.config.vocab or not model.config.head.speaks:
         raise ValueError(
             f"head {model.config.head.tag}: has {model.head.classes} classes, expected the vocabulary of "
             f"{model.config.vocab}; a score is of the next token, use a head over words such as tied"

@@ -50,7 +50,7 @@ def _writer(model: nn.Module) -> Writer:
         kind = type(model).__name__
         raise ValueError(f"model: {kind} does not write from left to right; use a decoder or an encoder_decoder")
     vocab = model.config.vocab
-    if model.head.classes != vocab or model.config.head.pools:
+    if model.head.classes != vocab or not model.config.head.speaks:
         raise ValueError(
             f"model: its head, {model.config.head.tag}, does not score the {vocab} ids of the vocabulary; "
             "use head tied, linear, mixture or adaptive_softmax"

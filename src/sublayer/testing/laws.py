@@ -157,7 +157,7 @@ def _loss(model: Model, trial: Trial, step: int) -> Tensor:
     first, second = ids.chunk(2, dim=1)
     h_first, state = model(first, state)
     h_second, _ = model(second, state)
-    return model.head.loss(torch.cat([h_first, h_second], dim=1), ids.roll(-1, 1))
+    return model.head.loss(torch.cat([h_first, h_second], dim=1), ids.roll(-1, 1) % model.head.classes)
 
 
 def cost_is_count(trial: Trial) -> Verdict:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sublayer.data import DataConfig, Dataset, prepare
+from sublayer.data import Data, prepare
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.runs import Checkpoint, Run, environment
@@ -32,7 +32,7 @@ LATER = ("steps", "tokens", "minutes", "patience", "keep", "average", "threads",
 
 def train(
     model: Model.Config,
-    data: DataConfig,
+    data: Data.Config,
     out: Path | str,
     config: TrainConfig | None = None,
     *,
@@ -41,14 +41,14 @@ def train(
     plugins: Sequence[str] = (),
     quiet: bool | None = None,
 ) -> Run:
-    """Train a model on a text, in a new folder; its vocabulary becomes the text's, then `changes` are made to it."""
+    """Train a model on a text or a task, in a new folder; it takes their vocabulary, then `changes` are made to it."""
     run = begin(model, data, out, config or TrainConfig(), changes or {}, processes)
     return resume(run, processes=processes, plugins=plugins, quiet=quiet)
 
 
 def begin(
     model: Model.Config,
-    data: DataConfig,
+    data: Data.Config,
     out: Path | str,
     config: TrainConfig,
     changes: Mapping[str, Any],
@@ -60,13 +60,11 @@ def begin(
     launch.check(processes, config.batch)
     Run(Path(out)).refuse_taken()
     request.check_out(Path(out), data)
-    request.check_kind(model)
+    request.check_kind(model, data)
     start = None if config.start is None else Run.open(Path(config.start).absolute())
     text = prepare(data, tokenizer=start.tokenizer if start else None)
     model = fit_vocab(model, changes, text)
-    request.check_head(model)
-    request.check_length(model, config)
-    request.check_carry(model, config)
+    request.check_pair(model, config, text)
     world = World(config.device)
     request.check_memory(model, world.device)
     make_batches(model, config, text, world, None)  # says if the text is too short
@@ -192,9 +190,9 @@ def check_further(run: Run, config: TrainConfig, step: int | None, processes: in
         TensorBoard.kind()
 
 
-def read_data(run: Run, world: World) -> Dataset:
+def read_data(run: Run, world: World) -> Data:
     """The text that the run began with; the first process makes what is not in the cache, the others read it."""
-    config = DataConfig.parse(run.asked["data"], f"{run.path / ASKED}: data")
+    config = Data.Config.parse(run.asked["data"], f"{run.path / ASKED}: data")
     if not world.main:
         world.wait()
     data = prepare(config, tokenizer=run.tokenizer)
@@ -202,7 +200,7 @@ def read_data(run: Run, world: World) -> Dataset:
         world.wait()
     if data.hash != run.asked["text"]:
         raise ValueError(
-            f"{run.path}: the text is not the one this run began with ({data.train.part.text.source.title} has "
+            f"{run.path}: the text is not the one this run began with ({data.title} has "
             "changed); put it back, or train a new run"
         )
     return data
@@ -218,8 +216,8 @@ def settle_environment(run: Run, config: TrainConfig, world: World) -> None:
         log.warning("%s: results may differ in the last bits: %s", run.path, "; ".join(others))
 
 
-def title(run: Run, config: TrainConfig, data: Dataset, trainee: Trainee) -> str:
+def title(run: Run, config: TrainConfig, data: Data, trainee: Trainee) -> str:
     params = run.model_config.cost().params
     done = f", from step {trainee.progress.step:,}" if trainee.progress.step else ""
-    text = f"{len(data.train):,} tokens of {data.train.part.text.source.title}, vocabulary {data.vocab:,}"
+    text = f"{len(data.train):,} tokens of {data.title}, vocabulary {data.vocab:,}"
     return f"{run.path}: {params / 1e6:.2f} M parameters on {text}{done}"

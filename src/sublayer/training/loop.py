@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sublayer.data import Batch, Dataset, Lanes
+from sublayer.data import Batch, Data, Windows
 from sublayer.data.permutation import mix
 from sublayer.runs import Run
 from sublayer.training import average, guard
@@ -26,7 +26,7 @@ from sublayer.training.validation import validate
 
 
 def train_on(
-    trainee: Trainee, run: Run, config: TrainConfig, data: Dataset, world: World, watch: Stopwatch, tell: Teller
+    trainee: Trainee, run: Run, config: TrainConfig, data: Data, world: World, watch: Stopwatch, tell: Teller
 ) -> str:
     """From where the trainee stands to the end of the budget; says why it ended."""
     progress, budget, schedule = trainee.progress, Budget(config, watch), config.schedule.build()
@@ -84,7 +84,7 @@ def take_step(trainee: Trainee, config: TrainConfig, world: World, rate: float) 
             with torch.autocast(world.device.type, torch.bfloat16, enabled=config.precision == "bf16"):
                 total, state, named = trainee.objective(batch, None if batch.fresh else trainee.state)
             (total / config.accumulate).backward()
-        trainee.state = state if isinstance(trainee.batches, Lanes) else None
+        trainee.state = state if trainee.batches.carries else None
         losses = {name: losses.get(name, 0) + loss / config.accumulate for name, loss in named.items()}
         progress.tokens += batch.inputs_BL.numel() * world.size
     parameters = [p for p in trainee.model.parameters() if p.grad is not None]
@@ -98,11 +98,10 @@ def take_step(trainee: Trainee, config: TrainConfig, world: World, rate: float) 
 def next_batch(trainee: Trainee, config: TrainConfig, world: World) -> Batch:
     """The next one, as long as rows are by now: lanes go on from there, windows leave their ends unread."""
     length = config.length_at(trainee.progress.step)
-    if isinstance(trainee.batches, Lanes):
+    if trainee.batches.carries:
         trainee.batches.length = length
-        return next(trainee.batches).to(world.device)
     batch = next(trainee.batches)
-    return Batch(batch.inputs_BL[:, :length], batch.targets_BL[:, :length]).to(world.device)
+    return (batch.cut(length) if isinstance(trainee.batches, Windows) else batch).to(world.device)
 
 
 @dataclass
@@ -126,7 +125,7 @@ class Recent:
         return {**means, "norm": norm}
 
 
-def record(run: Run, world: World, tell: Teller, line: dict[str, Any], watch: Stopwatch, data: Dataset) -> None:
+def record(run: Run, world: World, tell: Teller, line: dict[str, Any], watch: Stopwatch, data: Data) -> None:
     """A line of metrics, and one of the clock beside it."""
     if world.main:
         run.metrics.add(line)

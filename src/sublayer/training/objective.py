@@ -12,7 +12,7 @@ from sublayer.data import Batch
 from sublayer.nn.model import Decoder, Encoder, Model
 from sublayer.nn.state import State
 
-TAKEN = {"step", "tokens", "rate", "loss", "norm"}
+TAKEN = {"step", "tokens", "rate", "loss", "norm", "right"}
 """What a line of metrics holds besides auxiliary losses."""
 Loss = tuple[Float[Tensor, ""], State | None, dict[str, Tensor]]
 
@@ -53,6 +53,23 @@ class NextToken(Objective):
         return total, None if state is None else state.detach(), named
 
 
+class Answers(Objective):
+    """−log p(answer | what was read so far), of a task's answers. In eval mode, also which of them are `right`."""
+
+    def forward(self, batch: Batch, state: State | None = None) -> Loss:
+        others: dict[str, Tensor] = {}
+        h_BLD, state = self.model(batch.inputs_BL, state, batch.valid_BL, losses=others)
+        # A mean over no answer is no number.
+        loss = 0.0 * h_BLD.sum() if not batch.share else batch.share * self._mean(h_BLD, batch)
+        total, named = self._total(loss, others)
+        if not self.training:
+            named["right"] = self.model.head(h_BLD).argmax(-1) == batch.targets_BL
+        return total, None if state is None else state.detach(), named
+
+    def _mean(self, h_BLD: Tensor, batch: Batch) -> Tensor:
+        return self.model.head.loss(h_BLD, batch.targets_BL, batch.weights_BL, self.smoothing)
+
+
 class MaskedTokens(Objective):
     """−log p(token | the others), for a share of the tokens (Devlin et al. 2019, section 3.1).
 
@@ -84,8 +101,10 @@ class MaskedTokens(Objective):
         return torch.where(chosen_BL, hidden_BL, ids_BL), chosen_BL
 
 
-def objective(model: Any, smoothing: float, mask: float) -> Objective:
-    """What a kind of model learns from plain text."""
+def objective(model: Any, smoothing: float, mask: float, *, answers: bool = False) -> Objective:
+    """What a kind of model learns from plain text; or from a task, whose answers are given."""
+    if answers:
+        return Answers(model, smoothing)
     if isinstance(model, Decoder):
         return NextToken(model, smoothing)
     assert isinstance(model, Encoder)

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import torch
 
-from sublayer.data import DataConfig
+from sublayer.data import Data, Dataset, Task
+from sublayer.data.base import TASK
 from sublayer.data.source import Folder
 from sublayer.nn.config import ConfigError
-from sublayer.nn.embedding import Span
-from sublayer.nn.model import EncoderDecoder, Model
+from sublayer.nn.embedding import Label
+from sublayer.nn.model import Decoder, EncoderDecoder, Model
 from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Run
 from sublayer.runs.environment import memory as machine_memory
 from sublayer.training.config import TrainConfig
 
 
-def check_out(out: Path, data: DataConfig) -> None:
+def check_out(out: Path, data: Data.Config) -> None:
     """A run in the folder that it learns from would read itself."""
-    source = data.source
+    source = data.source if isinstance(data, Dataset.Config) else None
     if isinstance(source, Folder.Config) and out.absolute().is_relative_to(Path(source.path).expanduser().absolute()):
         raise ValueError(
             f"{out}: lies in {source.path}, whose files are the text, so the run would read itself; choose another "
@@ -27,16 +28,32 @@ def check_out(out: Path, data: DataConfig) -> None:
         )
 
 
-def check_kind(model: Model.Config) -> None:
+def check_kind(model: Model.Config, data: Data.Config | None = None) -> None:
+    if isinstance(data, Task.Config) and not isinstance(model, Decoder.Config):
+        raise ConfigError(
+            f"{model.tag}: {TASK}{data.tag} is read and answered from left to right, as a decoder does; train a "
+            "decoder, such as gpt2"
+        )
     if isinstance(model, EncoderDecoder.Config):
         raise ConfigError(
             f"{model.tag}: plain text has no pairs of source and target to learn from; train a decoder or an encoder"
         )
 
 
+def check_pair(model: Model.Config, config: TrainConfig, data: Data) -> None:
+    """What model, training and data say of each other."""
+    if isinstance(data, Task):
+        check_answers(model, data)
+        check_rows(model, config, data)
+    else:
+        check_head(model)
+        check_length(model, config)
+    check_carry(model, config, data)
+
+
 def check_head(model: Model.Config) -> None:
     assert isinstance(model, SingleStack.Config)
-    if model.head.pools or isinstance(model.head, Span.Config):
+    if not model.head.speaks:
         raise ConfigError(
             f"head={model.head.tag}: plain text has no answers to learn from; use a head that predicts tokens, such as "
             "head=tied or head=masked_lm"
@@ -53,9 +70,48 @@ def check_length(model: Model.Config, config: TrainConfig) -> None:
             )
 
 
-def check_carry(model: Model.Config, config: TrainConfig) -> None:
+def check_answers(model: Model.Config, data: Task) -> None:
+    """The head must have the task's answers, and no more of its own."""
+    assert isinstance(model, SingleStack.Config)
+    if data.classes is None and not model.head.speaks:
+        raise ConfigError(
+            f"head={model.head.tag}: the answers of {data.title} are what it reads; use a head that predicts tokens, "
+            "such as head=tied"
+        )
+    fits = isinstance(model.head, Label.Config) and model.head.classes == data.classes
+    if data.classes is not None and not fits:
+        raise ConfigError(
+            f"head={model.head.tag}: {data.title} has {data.classes} answers, which are not what it reads; leave head "
+            f"and head.classes out, or use head=label head.classes={data.classes}"
+        )
+
+
+def check_rows(model: Model.Config, config: TrainConfig, data: Task) -> None:
+    """Without state an episode is read whole, and must fit the places there are."""
+    if carries(model, config, data):
+        return
+    if config.grow_from is not None:
+        raise ConfigError(f"train.grow_from={config.grow_from}: {data.title} is read in whole episodes; leave it out")
+    longest = max(data.config.longest("train"), data.config.longest("valid"))
+    for stack in model.stacks.values():
+        limit = getattr(stack.position, "limit", None)
+        if limit is not None and longest > limit:
+            raise ConfigError(
+                f"{data.title}: has episodes of up to {longest} tokens, and the model {limit} learned positions; use "
+                f"position.limit={longest}, or shorter episodes"
+            )
+
+
+def carries(model: Model.Config, config: TrainConfig, data: Data | None = None) -> bool:
+    """Whether state goes from batch to batch."""
+    return (model.carries if config.carry is None else config.carry) and not (data is not None and data.alone)
+
+
+def check_carry(model: Model.Config, config: TrainConfig, data: Data | None = None) -> None:
     """What is carried from batch to batch must neither grow with each of them nor run out of places."""
-    if not (model.carries if config.carry is None else config.carry):
+    if config.carry and data is not None and data.alone:
+        raise ConfigError(f"train.carry: each episode of {data.title} stands for itself; leave it out")
+    if not carries(model, config, data):
         return
     for stack in model.stacks.values():
         if hasattr(stack.position, "limit"):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sublayer.data import Dataset
+from sublayer.data import Data
 from sublayer.training.budget import Budget
 from sublayer.training.progress import Progress
 
@@ -20,7 +20,7 @@ class Teller:
     def step(self, progress: Progress, budget: Budget) -> None:
         """After every step."""
 
-    def line(self, line: dict[str, Any], data: Dataset) -> None:
+    def line(self, line: dict[str, Any], data: Data) -> None:
         """A line of metrics."""
 
     def stop(self) -> None: ...
@@ -29,7 +29,7 @@ class Teller:
 class JsonLines(Teller):
     """Each line of metrics on standard output."""
 
-    def line(self, line: dict[str, Any], data: Dataset) -> None:
+    def line(self, line: dict[str, Any], data: Data) -> None:
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
@@ -65,7 +65,7 @@ class Bar(Teller):
         said = f"step {progress.step:,} · {self.said} · {speed}"
         self.bar.update(self.task, completed=budget.spent(progress), said=said)
 
-    def line(self, line: dict[str, Any], data: Dataset) -> None:
+    def line(self, line: dict[str, Any], data: Data) -> None:
         if "loss" in line:
             self.said = f"loss {line['loss']:.3f}"
             return
@@ -97,7 +97,7 @@ class TensorBoard(Teller):
     def step(self, progress: Progress, budget: Budget) -> None:
         self.other.step(progress, budget)
 
-    def line(self, line: dict[str, Any], data: Dataset) -> None:
+    def line(self, line: dict[str, Any], data: Data) -> None:
         self.other.line(line, data)
         for name, value in line.items():
             if name not in ("step", "tokens"):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sublayer.data import Dataset, Lanes, Windows
+from sublayer.data import Batches, Data, Task
 from sublayer.nn.model import Model
 from sublayer.nn.state import State
 from sublayer.runs import Checkpoint, Run
@@ -20,6 +20,7 @@ from sublayer.training.distribution import World
 from sublayer.training.objective import Objective, objective
 from sublayer.training.progress import Progress
 from sublayer.training.recompute import recompute
+from sublayer.training.request import carries
 
 
 @dataclass
@@ -30,13 +31,14 @@ class Trainee:
     objective: Any
     """The same, as this process runs it: wrapped, where there are several."""
     optimizer: torch.optim.Optimizer
-    batches: Lanes | Windows
+    batches: Any
+    """Train, in the order it is read."""
     state: State | None = None
     """What is carried from batch to batch."""
     progress: Progress = field(default_factory=Progress)
 
     @classmethod
-    def make(cls, run: Run, config: TrainConfig, data: Dataset, world: World, checkpoint: Checkpoint | None) -> Trainee:
+    def make(cls, run: Run, config: TrainConfig, data: Data, world: World, checkpoint: Checkpoint | None) -> Trainee:
         """As it was at a checkpoint, or at the very beginning."""
         torch.manual_seed(config.seed)
         model = run.model_config.build()
@@ -47,7 +49,7 @@ class Trainee:
         model.to(world.device)
         if config.recompute:
             recompute(model)
-        made = objective(model, config.smoothing, config.mask)
+        made = objective(model, config.smoothing, config.mask, answers=isinstance(data, Task))
         wrapped = world.wrap(made, shard=config.shard)
         optimizer = config.optimizer.build(model.parameters(), config.rate)
         batches = make_batches(run.model_config, config, data, world, notes.get("cursor"))
@@ -115,9 +117,8 @@ def weights_of(run: Run, step: int | None = None) -> dict[str, Tensor]:
 
 
 def make_batches(
-    model: Model.Config, config: TrainConfig, data: Dataset, world: World, cursor: dict[str, Any] | None
-) -> Lanes | Windows:
-    carry = model.carries if config.carry is None else config.carry
-    kind: type[Lanes | Windows] = Lanes if carry else Windows
-    own = {"seed": config.seed, "rank": world.rank, "world": world.size, "cursor": cursor}
-    return kind(data.train, config.batch, config.length, **own)
+    model: Model.Config, config: TrainConfig, data: Data, world: World, cursor: dict[str, Any] | None
+) -> Batches:
+    carry = carries(model, config, data)
+    own: dict[str, Any] = {"seed": config.seed, "rank": world.rank, "world": world.size, "cursor": cursor}
+    return data.batches(config.batch, config.length, carry=carry, **own)

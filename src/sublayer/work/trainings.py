@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from sublayer.data import DataConfig, cache, prepare
+from sublayer.data import Data, cache, prepare
 from sublayer.data.atomic import writing
 from sublayer.nn.model import Model
 from sublayer.runs import Run, kept
@@ -112,9 +112,9 @@ def is_done(out: Path | str) -> bool:
 def _begun(task: Task, out: Path) -> Run:
     """The run that is there, if it was asked for just so; else a new one."""
     model, config = Model.Config.parse(task["model"]), TrainConfig.parse(task["train"])
-    data = DataConfig.parse(task["data"])
+    data = Data.Config.parse(task["data"])
     if "text" in task and (text := prepare(data)).hash != task["text"]:
-        raise ValueError(f"{text.train.part.text.source.title}: not the text that was asked for; put it back")
+        raise ValueError(f"{text.title}: not the text that was asked for; put it back")
     if not (out / ASKED).exists():
         return begin(model, data, out, config, task.get("changes") or {})
     check_same(task)

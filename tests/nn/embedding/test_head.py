@@ -14,6 +14,7 @@ from sublayer.nn.embedding import (
     Embedding,
     FactorisedEmbedding,
     Head,
+    Label,
     LinearHead,
     MaskedLM,
     MixtureOfSoftmaxes,
@@ -36,6 +37,8 @@ PAIRS = [
     (MixtureOfSoftmaxes.Config(components=2, bias=True, tied=True), TOKEN),
     (MaskedLM.Config(), TOKEN),
     (MaskedLM.Config(), NARROW),
+    (Label.Config(classes=5), NARROW),
+    (Label.Config(classes=3, bias=True), TOKEN),
     (Classify.Config(classes=3, dropout=0.1), TOKEN),
     (Span.Config(), TOKEN),
 ]
@@ -76,7 +79,7 @@ def test_loss_follows_from_log_probs(monkeypatch, config, embedding, large, smoo
     monkeypatch.setattr(cross_entropy, "LARGE", large)
     head, below = built(config, embedding)
     h_BLD = torch.randn(3, 5, DIM, dtype=torch.float64, requires_grad=True)
-    target = torch.randint(VOCAB, (3, 5))
+    target = torch.randint(head.classes, (3, 5))
     target[1, 2:] = -100
     weights = torch.rand(3, 5, dtype=torch.float64) if weighted else torch.ones(3, 5, dtype=torch.float64)
     log_p_BLV = head.log_probs(h_BLD)

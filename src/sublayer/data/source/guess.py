@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from sublayer.data.base import TASK
 from sublayer.data.source.base import Source
 from sublayer.data.source.file import File
 from sublayer.data.source.folder import Folder
@@ -27,6 +28,8 @@ def guess(said: str) -> Source.Config:
     """
     if not said.strip():
         raise ConfigError("data: nothing is named; give a file, a folder, a pattern, stdlib, or - for standard input")
+    if said.startswith(TASK):
+        raise ConfigError(f"{said}: is a task, expected a text; tasks are for sublayer train, eval and compare --data")
     if said == "-":
         return Stdin.Config()
     if said in Source.Config.registry:

@@ -6,6 +6,7 @@ from sublayer.nn.embedding.base import Embedding
 from sublayer.nn.embedding.classify import Classify
 from sublayer.nn.embedding.factorised import FactorisedEmbedding
 from sublayer.nn.embedding.head import Head
+from sublayer.nn.embedding.label import Label
 from sublayer.nn.embedding.linear import LinearHead, MatrixHead
 from sublayer.nn.embedding.masked_lm import MaskedLM
 from sublayer.nn.embedding.mixture import MixtureOfSoftmaxes
@@ -20,6 +21,7 @@ __all__ = [
     "Embedding",
     "FactorisedEmbedding",
     "Head",
+    "Label",
     "LinearHead",
     "MaskedLM",
     "MatrixHead",

@@ -21,6 +21,7 @@ class Classify(Head):
 
     class Config(Head.Config, tag="classify"):
         pools: ClassVar[bool] = True
+        speaks: ClassVar[bool] = False
         classes: PositiveInt = 2
         dropout: Rate = 0.0
         """On the pooled vector."""

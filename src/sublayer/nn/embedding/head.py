@@ -24,6 +24,8 @@ class Head(nn.Module):
     class Config(Config, family="head"):
         pools: ClassVar[bool] = False
         """Whether it gives one answer per row, not one per place."""
+        speaks: ClassVar[bool] = True
+        """Whether its classes are the ids of the vocabulary."""
 
         def build(self, vocab: int, dim: int, embedding: Embedding) -> Head:
             self.check(vocab, dim, embedding.config)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jaxtyping import Float, Integer, Num
 from torch import Tensor
 from torch.nn import functional as F
@@ -20,6 +22,8 @@ class Span(Head):
     """
 
     class Config(Head.Config, tag="span"):
+        speaks: ClassVar[bool] = False
+
         def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:
             return 2 * dim
 

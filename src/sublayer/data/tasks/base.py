@@ -1,0 +1,135 @@
+"""Task: episodes that are drawn, not read, each with its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from sublayer.data import cache
+from sublayer.data.base import TASK, Data
+from sublayer.data.splits import NAMES
+from sublayer.data.tasks.batches import Chains, Episodes
+from sublayer.data.tasks.dice import Dice
+from sublayer.data.tasks.examples import Block, Examples
+from sublayer.data.tokenizer import Symbols
+from sublayer.nn.config import ConfigError, Count, unknown
+
+FORMAT = 1
+"""Of what is drawn: the same number, the same episodes."""
+BLOCK, TOKENS = 1000, 2**21
+"""Episodes drawn at once, and no more tokens than that."""
+MOST = 2**28
+"""Tokens of a part, which is held in memory."""
+
+
+class Task(Data):
+    """Abstract: a kind says what is read, what is answered, and draws episodes."""
+
+    class Config(Data.Config):
+        episodes: Count = 10_000
+        """Of a task: how many train has."""
+        valid: Count = 500
+        """Of a task: how many episodes valid has."""
+        test: Count = 1_000
+        """Of a task: how many episodes test has."""
+        seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+        """Of a task: what is drawn follows from it; train.seed is of the weights and the order."""
+
+        def build(self) -> Task:
+            return self.owner(self)
+
+        def longest(self, part: str) -> int:
+            """Tokens that an episode of a part can have."""
+            raise NotImplementedError
+
+        def count(self, part: str) -> int:
+            return {"train": self.episodes, "valid": self.valid, "test": self.test}[part]
+
+        @model_validator(mode="after")
+        def _held(self) -> Any:
+            for part in NAMES:
+                if (tokens := self.count(part) * self.longest(part)) > MOST:
+                    raise ValueError(
+                        f"{self.count(part):,} episodes of {part} may have {tokens:,} tokens, at most {MOST:,} are "
+                        "held in memory; use fewer, or shorter ones"
+                    )
+            return self
+
+    def __init__(self, config: Task.Config) -> None:
+        self.config = config
+        self.tokenizer = Symbols(Symbols.Config(symbols=self.symbols))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What is read, in the order of ids."""
+        raise NotImplementedError
+
+    @staticmethod
+    def named(name: str) -> Task.Config:
+        """The config of a task: `Task.named("copy")`."""
+        if name not in Task.names():
+            raise ConfigError(unknown("task", name, Task.names()))
+        return Task.Config.parse(name)
+
+    @staticmethod
+    def names() -> list[str]:
+        return sorted(tag for tag, kind in Data.Config.registry.items() if issubclass(kind, Task.Config))
+
+    @property
+    def title(self) -> str:
+        return TASK + self.config.tag
+
+    @property
+    def hash(self) -> str:
+        return cache.key(format=FORMAT, task=self.config.dump())
+
+    @property
+    def train(self) -> Examples:
+        return draw(self.config.to_json(), "train")
+
+    @property
+    def valid(self) -> Examples:
+        return draw(self.config.to_json(), "valid")
+
+    @property
+    def test(self) -> Examples:
+        return draw(self.config.to_json(), "test")
+
+    def make(self, dice: Dice, count: int, part: str) -> Block:
+        """So many episodes."""
+        raise NotImplementedError
+
+    def batches(
+        self,
+        batch: int,
+        length: int,
+        *,
+        carry: bool,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        cursor: Mapping[str, Any] | None = None,
+    ) -> Episodes | Chains:
+        own: dict[str, Any] = {"seed": seed, "rank": rank, "world": world, "cursor": cursor}
+        return Chains(self.train, batch, length, **own) if carry else Episodes(self.train, batch, **own)
+
+
+@lru_cache(maxsize=len(NAMES))
+def draw(asked: str, part: str) -> Examples:
+    """A part of a task, by its config's JSON; those of the last are kept. More episodes begin with the same ones."""
+    config = Task.Config.from_json(asked)
+    task, count = config.build(), config.count(part)
+    block = max(1, min(BLOCK, TOKENS // config.longest(part)))
+
+    def blocks() -> Iterator[Block]:
+        for number, start in enumerate(range(0, count, block)):
+            inputs_EL, answers_EL = task.make(Dice(config.seed, NAMES.index(part), number), block, part)
+            yield inputs_EL[: count - start], answers_EL[: count - start]
+
+    examples = Examples.join(part, blocks(), task.alone)
+    if not examples.asked.any():
+        raise ValueError(f"{task.title}: {part} asks for no answer in {count} episodes; use more, or longer ones")
+    return examples

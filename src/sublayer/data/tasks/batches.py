@@ -1,0 +1,188 @@
+"""Orders of a task's episodes.
+
+| order | for | an epoch |
+| --- | --- | --- |
+| Episodes | training a model without state | every episode once, a row each, in an order that seed and epoch decide |
+| Chains | training a model that carries state | B lanes of episodes one after another, segment after segment |
+| exam | evaluation | every episode once, in rows or in lanes; ends |
+
+Cursors are as those of texts. Rows are padded on the right; what is not asked for, padding included, has weight 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int, Int64
+from torch import Tensor
+
+from sublayer.data.batches import Batch, Batches
+from sublayer.data.permutation import mix, permute
+from sublayer.data.tasks.examples import Examples
+
+
+class Episodes(Batches):
+    """One episode a row, shuffled anew each epoch; goes on for ever. The cursor counts episodes."""
+
+    kind = "episodes"
+
+    def __init__(
+        self,
+        examples: Examples,
+        batch: int,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        cursor: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(examples.inputs_N, batch, examples.longest, rank=rank, world=world)
+        self.examples, self.seed, self.drawn = examples, seed, 0
+        if cursor is not None:
+            self._check(cursor, seed=seed)
+            self.drawn = int(cursor["episodes"])
+
+    @property
+    def epoch(self) -> float:
+        """Epochs done."""
+        return self.drawn / self.examples.episodes
+
+    @property
+    def cursor(self) -> dict[str, Any]:
+        return {**super().cursor, "seed": self.seed, "episodes": self.drawn}
+
+    def __next__(self) -> Batch:
+        epochs, places = np.divmod(self.drawn + np.arange(self.batch), self.examples.episodes)
+        episode_B = np.empty_like(places)
+        for epoch in np.unique(epochs):
+            key = mix(self.seed, int(epoch))
+            episode_B[epochs == epoch] = permute(places[epochs == epoch], self.examples.episodes, key)
+        self.drawn += self.batch
+        return _rows(self.examples, episode_B, self.row_B)
+
+
+class Chains(Batches):
+    """Episodes one after another in B lanes of equal length: row b of a batch goes on where row b of the last ended.
+
+    Every lane begins with an episode, and so does every pass. What does not fill a segment at the end of a lane is left
+    out. The cursor counts tokens: the length may change where it resumes.
+    """
+
+    kind = "chains"
+    carries = True
+
+    def __init__(
+        self,
+        examples: Examples,
+        batch: int,
+        length: int,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        cursor: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(examples.inputs_N, batch, length, rank=rank, world=world)
+        self.examples, self.passes, self.position = examples, 0, 0
+        self.start_B, stop_B = _lanes(examples, batch)
+        self.lane = int((stop_B - self.start_B).min())
+        if self.lane < length:
+            raise ValueError(
+                f"{examples.name}: {examples.episodes:,} episodes are too few for {batch} lanes with one segment of "
+                f"{length:,}; use a smaller train.batch or train.length, or more data.episodes"
+            )
+        if cursor is not None:
+            self._check(cursor, batch=batch)
+            self.passes, self.position = int(cursor["passes"]), int(cursor["position"])
+
+    @property
+    def epoch(self) -> float:
+        """Passes done."""
+        return self.passes + self.position / self.lane
+
+    @property
+    def cursor(self) -> dict[str, Any]:
+        return {**super().cursor, "batch": self.batch, "passes": self.passes, "position": self.position}
+
+    def __next__(self) -> Batch:
+        if self.position + self.length > self.lane:
+            self.passes, self.position = self.passes + 1, 0
+        place_BL = self.start_B[:, None] + self.position + np.arange(self.length)
+        fresh, self.position = self.position == 0, self.position + self.length
+        asked_B = self.examples.asked[place_BL].sum(1)
+        return _take(self.examples, place_BL[self.row_B], fresh=fresh, share=_share(asked_B, self.row_B))
+
+
+def exam(
+    examples: Examples, batch: int, length: int, *, carry: bool, rank: int = 0, world: int = 1
+) -> Iterator[tuple[Batch, Int64[np.ndarray, "B L"]]]:
+    """Every episode once, and which one each place belongs to: a row each, or in lanes of segments (carry).
+
+    What fills up rows and lanes has weight 0. Each of `world` processes takes its rows of as many batches.
+    """
+    row_B = np.arange(rank * batch // world, (rank + 1) * batch // world)
+    if carry:
+        yield from _segments(examples, batch, length, row_B)
+        return
+    for start in range(0, examples.episodes, batch):
+        number_B = start + np.arange(batch)
+        episode_B = np.minimum(number_B, examples.episodes - 1)
+        found = _rows(examples, episode_B, row_B, number_B < examples.episodes)
+        yield found, np.broadcast_to(episode_B[row_B, None], found.inputs_BL.shape)
+
+
+def _segments(
+    examples: Examples, batch: int, length: int, row_B: np.ndarray
+) -> Iterator[tuple[Batch, Int64[np.ndarray, "B L"]]]:
+    start_B, stop_B = _lanes(examples, batch)
+    lane = int((stop_B - start_B).max())
+    for position in range(0, lane, length):
+        place_BL = start_B[row_B, None] + np.arange(position, min(position + length, lane))
+        there_BL = place_BL < stop_B[row_B, None]
+        place_BL = np.minimum(place_BL, len(examples) - 1)
+        episode_BL = np.searchsorted(examples.start_E, place_BL, side="right") - 1
+        yield _take(examples, place_BL, there_BL, fresh=position == 0), episode_BL
+
+
+def _lanes(examples: Examples, batch: int) -> tuple[Int64[np.ndarray, " B"], Int64[np.ndarray, " B"]]:
+    """Where lanes begin and end, with as many episodes in each as in the others, or one more."""
+    border_B = examples.start_E[examples.episodes * np.arange(batch + 1) // batch]
+    return border_B[:-1], border_B[1:]
+
+
+def _rows(examples: Examples, episode_B: np.ndarray, row_B: np.ndarray, counts_B: np.ndarray | None = None) -> Batch:
+    """Rows of these episodes for one process; as long as the longest of all, so that every process has one shape."""
+    length = int(examples.lengths[episode_B].max())
+    own_B, share = episode_B[row_B], _share(examples.questions[episode_B], row_B)
+    place_BL = examples.start_E[own_B, None] + np.arange(length)
+    valid_BL = np.arange(length) < examples.lengths[own_B, None]
+    place_BL = np.where(valid_BL, place_BL, examples.start_E[own_B, None])
+    there_BL = valid_BL if counts_B is None else valid_BL & counts_B[row_B, None]
+    valid = None if valid_BL.all() else torch.from_numpy(valid_BL)
+    return _take(examples, place_BL, there_BL, valid_BL=valid, share=share if counts_B is None else 1.0)
+
+
+def _take(
+    examples: Examples,
+    place_BL: Int64[np.ndarray, "B L"],
+    there_BL: Bool[np.ndarray, "B L"] | None = None,
+    **fields: Any,
+) -> Batch:
+    """What stands at these places; what is not there has weight 0."""
+    answers_BL = examples.answers_N[place_BL]
+    weights_BL = (answers_BL >= 0) if there_BL is None else (answers_BL >= 0) & there_BL
+    inputs_BL, targets_BL = (_tensor(ids_BL) for ids_BL in (examples.inputs_N[place_BL], answers_BL.clip(0)))
+    return Batch(inputs_BL, targets_BL, torch.from_numpy(weights_BL.astype(np.float32)), **fields)
+
+
+def _tensor(ids_BL: np.ndarray) -> Int[Tensor, "B L"]:
+    return torch.from_numpy(ids_BL.astype(np.int64))
+
+
+def _share(asked_B: np.ndarray, row_B: np.ndarray) -> float:
+    """By what the mean over these rows is to be weighed, so that the mean over processes is that over all rows."""
+    total = int(asked_B.sum())
+    return float(asked_B[row_B].sum() * (len(asked_B) / len(row_B)) / total) if total else 0.0

@@ -1,0 +1,77 @@
+"""Marks: how well the questions of a task were answered."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+FIGURES = ("loss", "accuracy", "sequence_accuracy")
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Each answer is the likeliest class, given all that stands before it, right answers included.
+
+    An episode is whole exactly if greedy generation would write its answers, one from the other, without a mistake. The
+    accuracy of single answers is not that of generation, which goes on from its own mistakes.
+    """
+
+    nats: float
+    """−Σ ln p(answer)."""
+    answers: int
+    """Asked for."""
+    right: int
+    episodes: int
+    """That ask for any."""
+    whole: int
+    """Episodes with all answers right."""
+
+    @property
+    def loss(self) -> float:
+        """Nats an answer."""
+        return self.nats / self.answers
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers: character accuracy, where answers are characters."""
+        return self.right / self.answers
+
+    @property
+    def sequence_accuracy(self) -> float:
+        """The share of episodes whose answers are all right."""
+        return self.whole / self.episodes
+
+    def dump(self) -> dict[str, Any]:
+        """Plain JSON: counts and figures."""
+        return {**asdict(self), **{name: getattr(self, name) for name in FIGURES}}
+
+
+class Tally:
+    """Marks on their way: an episode may come in several segments."""
+
+    def __init__(self, episodes: int) -> None:
+        self.nats = 0.0
+        self.asked_E, self.right_E = np.zeros((2, episodes), np.int64)
+
+    def add(
+        self,
+        nats: float,
+        right_BL: Bool[Tensor, "B L"],
+        weights_BL: Tensor,
+        episode_BL: Int64[np.ndarray, "B L"],
+    ) -> None:
+        """nats: of all answers of the batch."""
+        asked_BL = weights_BL.cpu().numpy() > 0
+        self.nats += nats
+        np.add.at(self.asked_E, episode_BL[asked_BL], 1)
+        np.add.at(self.right_E, episode_BL[asked_BL], right_BL.cpu().numpy()[asked_BL])
+
+    @property
+    def marks(self) -> Marks:
+        there_E = self.asked_E > 0
+        whole = int((there_E & (self.right_E == self.asked_E)).sum())
+        return Marks(self.nats, int(self.asked_E.sum()), int(self.right_E.sum()), int(there_E.sum()), whole)
