@@ -62,7 +62,7 @@ def measure(
     from rich.progress import Progress
 
     from sublayer.cli.words import load_plugins, read_overrides
-    from sublayer.measurement import Setting
+    from sublayer.measurement import Setting, need
     from sublayer.measurement import measure as measure_models
 
     load_plugins(plugin or [])
@@ -80,6 +80,7 @@ def measure(
     configs = [_config(name, changes) for name in names]
     for config in configs:
         how.check(config)
+        need.check(config, how)
         if frozen and not config.carries:
             raise ValueError(f"--frozen: {config.tag} {config.dim} remembers no hidden states; leave it out")
     rows, console = [], Console(stderr=True)

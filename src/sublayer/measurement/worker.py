@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sublayer.measurement import need
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
-from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.runs.environment import memory as machine_memory
 from sublayer.work import answer
 from sublayer.work.processes import Process
 
@@ -52,7 +51,7 @@ class Worker:
         """memory: instead of the setting's. alone: the process has held no other model, so its mark can be told."""
         setting = self.setting if memory is None else self.setting.but(memory=memory)
         setting.check(config)
-        _check_memory(config)
+        need.check(config, setting)
         how = {"tolerance": tolerance, "seconds": seconds, "alone": alone}
         found = self._process.ask(PROBE, {"config": config.dump(), "setting": setting.dump(), **how})
         if found is None:
@@ -68,12 +67,3 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.bury()
-
-
-def _check_memory(config: Model.Config) -> None:
-    params, there = config.cost().params, machine_memory()
-    if there is not None and 4 * params > there:
-        raise ConfigError(
-            f"dim={config.dim}: {params:,} parameters are {4 * params / 2**30:,.0f} GiB, and this machine has "
-            f"{there / 2**30:,.0f}; measure a smaller model"
-        )
