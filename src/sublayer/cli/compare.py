@@ -162,6 +162,7 @@ def _print_table(told: dict[str, Any], place: str) -> None:
 
     from sublayer.cli.words import coloured, short
     from sublayer.comparison.table import best_first
+    from sublayer.runs.wording import command
 
     rows = best_first(told["rows"])
     good = _table(("variant", "layout"), ("params", "valid loss", "bits/byte"), ("against the first",))
@@ -182,7 +183,7 @@ def _print_table(told: dict[str, Any], place: str) -> None:
     console.print(good)
     print(*_remarks(told), "", sep="\n")
     console.print(fast)
-    print(f"\nsublayer report {place} · sublayer runs {place}/runs")
+    print(f"\n{command('report', place)} · {command('runs', f'{place}/runs')}")
 
 
 def _table(words: tuple[str, ...], figures: tuple[str, ...], after: tuple[str, ...] = ()) -> Table:

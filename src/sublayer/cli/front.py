@@ -177,9 +177,11 @@ def _reading(entry: dict[str, Any], name: str, limits: dict[str, float]) -> Any:
 
 
 def _next(result: dict[str, Any], folder: str, data: str) -> str:
+    from sublayer.runs.wording import command
+
     trained = [one["run"] for one in result["front"] if one["run"]]
     if trained:
-        told = f"sublayer runs {folder}/runs · sublayer generate {folder}/{trained[0]} --prompt '…'"
-        return f"{told} · sublayer report {folder}"
+        told = command("runs", f"{folder}/runs"), command("generate", f"{folder}/{trained[0]}", "--prompt", "…")
+        return " · ".join([*told, command("report", folder)])
     more = "the same command with --train 3 trains the best" + ("" if data else " (and --data FILE)")
-    return f"{more} · sublayer report {folder}"
+    return f"{more} · {command('report', folder)}"

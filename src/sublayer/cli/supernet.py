@@ -222,6 +222,7 @@ def _print_table(shown: dict[str, Any], folder: Path) -> None:
     from rich.table import Table
 
     from sublayer.cli.words import coloured
+    from sublayer.runs.wording import command
 
     letters = shown["letters"].replace("-", "")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -243,7 +244,8 @@ def _print_table(shown: dict[str, Any], folder: Path) -> None:
         _add(table, f"PAR({point['p']:g})", point["layout"], letters, _told(point["perplexity"]))
     console.print(table)
     _print_thirds(console, shown, letters)
-    console.print(f"{folder}/figures.json · sublayer runs {folder}", style="dim", highlight=False, markup=False)
+    told = f"{folder}/figures.json · {command('runs', folder)}"
+    console.print(told, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def _add(table: Any, name: str, layout: str, letters: str, perplexity: str) -> None:

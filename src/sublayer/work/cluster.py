@@ -6,6 +6,7 @@ Sublayer, and the plug-ins, must be installed on every machine; Ray itself is an
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 import warnings
@@ -113,5 +114,5 @@ def _knock(address: str) -> None:
 def _remedy(address: str) -> str:
     if address == "local":
         return "Use --workers instead of Ray"
-    where = "" if address == "auto" else f", and on this one ray start --address={address}"
+    where = "" if address == "auto" else f", and on this one ray start {shlex.quote(f'--address={address}')}"
     return f"Start the cluster: ray start --head on one machine, ray start --address=… on the others{where}"
