@@ -62,7 +62,7 @@ def test_equal_parameters_and_learning_rates(run):
     ("words", "said"),
     [
         (("gtp2", "gpt2", "--steps", "1"), "unknown paper 'gtp2'"),
-        (("gpt2", "--steps", "1"), "1 variants: a comparison needs at least two"),
+        (("gpt2", "--steps", "1"), "1 variant: a comparison needs at least two"),
         (("gpt2", "gpt2", "--steps", "1"), "gpt2: given twice"),
         (("gpt2", "bert-base", "--steps", "1"), "learn different things"),
         (("gpt2", "llama"), "the budget is missing"),

@@ -23,8 +23,9 @@ def test_json(run):
 
 
 def test_a_table(run):
-    lines = run("measure", "gpt2", "llama", "--task", "token", "--length", "16", *SMALL).splitlines()
+    lines = run("measure", "gpt2", "llama", "--task", "token", "--length", "16", "--threads", "1", *SMALL).splitlines()
     assert "one token after 16" in lines[0]
+    assert ", 1 thread, " in lines[0]
     assert [line.split()[0] for line in lines if line.startswith(("gpt2", "llama"))] == ["gpt2", "llama"]
 
 

@@ -134,10 +134,11 @@ def _print_table(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:
     from rich.table import Table
 
     from sublayer.cli.words import coloured, short
+    from sublayer.runs.wording import plural
 
     console = Console(highlight=False)
     device = rows[0]["device"]
-    console.print(f"{device['processor']}, {setting['threads']} threads, {_task(setting)}", style="dim")
+    console.print(f"{device['processor']}, {plural(setting['threads'], 'thread')}, {_task(setting)}", style="dim")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("model", overflow="fold")
     table.add_column("layout", overflow="fold")

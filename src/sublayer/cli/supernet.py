@@ -171,6 +171,7 @@ def bar() -> Teller:
 
     from sublayer.cli.words import coloured
     from sublayer.nas.supernet import Teller
+    from sublayer.runs.wording import plural
 
     class Bar(Teller):
         def __init__(self) -> None:
@@ -195,7 +196,9 @@ def bar() -> Teller:
         def found(self, result: dict[str, Any]) -> None:
             how = "settled" if result["settled"] else "not settled"
             word = coloured(result["word"])
-            self.console.print(Text.assemble(f"search {result['seed']}  ", word, f"  {result['steps']} steps, {how}"))
+            self.console.print(
+                Text.assemble(f"search {result['seed']}  ", word, f"  {plural(result['steps'], 'step')}, {how}")
+            )
 
         def retrain(self, name: str, layout: str, number: int, count: int) -> None:
             said = coloured(layout).markup

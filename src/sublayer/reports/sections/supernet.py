@@ -14,7 +14,7 @@ from sublayer.reports.section import Column, Section, facts, folded, heading, ke
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import plural
+from sublayer.runs.wording import plural
 
 THIRDS = ("first third", "second third", "last third")
 
@@ -86,8 +86,9 @@ def _headline(said: Figures) -> str:
     if not points:
         return "No seed has come to its end yet."
     counts = [one.attention for one in points]
-    many = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    words = f"Searched over {said.places} places, {plural(len(points), 'seed')} chose {many} attentions"
+    few, most = min(counts), max(counts)
+    many = plural(few, "attention") if few == most else f"{few} to {most} attentions"
+    words = f"Searched over {plural(said.places, 'place')}, {plural(len(points), 'seed')} chose {many}"
     if said.base and said.base.attention is not None:
         words += f", where the base has {said.base.attention}"
     if said.found and said.base:
