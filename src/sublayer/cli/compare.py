@@ -50,9 +50,10 @@ def compare(
     out
         The folder of the comparison; comparisons/FIRST-SECOND-… if not given.
     tokens
-        The budget: how much each variant reads with each seed (1M, 500k).
+        The budget: how much each variant reads with each seed (1M, 500k). Of several budgets, the one that is spent
+        first ends a training.
     steps
-        The budget in steps.
+        The budget in steps; with --tokens or --minutes, whichever is spent first.
     minutes
         The budget in wall time; results then depend on the machine.
     seeds
