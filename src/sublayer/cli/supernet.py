@@ -205,8 +205,8 @@ def bar() -> Teller:
             self.bar.reset(self.task, total=count, completed=number - 1, description=f"train {name}", said=said)
 
         def scored(self, score: dict[str, Any]) -> None:
-            told = f"{score['name']:<14}  perplexity {score['perplexity']:.4g}  "
-            self.console.print(Text.assemble(told, coloured(score["layout"])))
+            told = "diverged" if score["perplexity"] is None else f"perplexity {score['perplexity']:.4g}"
+            self.console.print(Text.assemble(f"{score['name']:<14}  {told}  ", coloured(score["layout"])))
 
         def stop(self) -> None:
             self.bar.stop()
@@ -241,12 +241,15 @@ def _print_table(shown: dict[str, Any], folder: Path) -> None:
         table.add_row(str(point["seed"]), coloured(word), layout, *counts, _told(point["perplexity"]))
     base, console = shown["base"], Console()
     if base:
-        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(base["seeds"]) > 1 else _told(base["mean"])
+        known = [one for one in base["perplexities"] if one is not None]
+        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(known) > 1 else _told(base["mean"])
         _add(table, "base", base["layout"], letters, spread)
     for point in shown["figure4"]["points"]:
         _add(table, f"PAR({point['p']:g})", point["layout"], letters, _told(point["perplexity"]))
     console.print(table)
     _print_thirds(console, shown, letters)
+    for name, why in shown["diverged"].items():
+        console.print(f"{name} diverged: {why}", highlight=False, markup=False, soft_wrap=True)
     told = f"{folder}/figures.json · {command('runs', folder)}"
     console.print(told, style="dim", highlight=False, markup=False, soft_wrap=True)
 
