@@ -50,6 +50,14 @@ def test_a_comparison_from_the_command_line(run, tmp_path):
     assert standing(tmp_path / "nowhere") == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(("steps", "tokens", "read"), [("1", "1k", 32), ("9", "64", 64)])
+def test_of_two_budgets_the_first_that_is_spent_ends(run, steps, tokens, read):
+    how = ("--steps", steps, "--tokens", tokens, "--seeds", "1", "--no-measure", "--json")
+    told = json.loads(run("compare", "gpt2", ROTARY, "--data", "book.txt", "--out", "c", *how, *SMALL))
+    assert [row["tokens"] for row in told["rows"]] == [read, read]
+    assert "with --tokens or --minutes, whichever is spent first" in " ".join(run("compare", "--help").split())
+
+
 def test_equal_parameters_and_learning_rates(run):
     how = ("--steps", "2", "--seeds", "1", "--lr", "1e-4,1e-2", "--equal-params", "first", "--no-measure", "--out", "c")
     said = run("compare", "gpt2 position=alibi", ROTARY, "--data", "book.txt", *how, *SMALL)
@@ -62,7 +70,7 @@ def test_equal_parameters_and_learning_rates(run):
     ("words", "said"),
     [
         (("gtp2", "gpt2", "--steps", "1"), "unknown paper 'gtp2'"),
-        (("gpt2", "--steps", "1"), "1 variants: a comparison needs at least two"),
+        (("gpt2", "--steps", "1"), "1 variant: a comparison needs at least two"),
         (("gpt2", "gpt2", "--steps", "1"), "gpt2: given twice"),
         (("gpt2", "bert-base", "--steps", "1"), "learn different things"),
         (("gpt2", "llama"), "the budget is missing"),

@@ -87,7 +87,7 @@ def test_standard_input(told, gpt2, folder, monkeypatch):
 
 def test_a_text_too_short_is_named(refuse, gpt2, tmp_path):
     (tmp_path / "one.txt").write_text("x")
-    said = r"one\.txt: it holds 1 tokens, at least 2 are needed to predict one"
+    said = r"one\.txt: it holds 1 token, at least 2 are needed to predict one"
     assert re.search(said, refuse("eval", gpt2, "--data", str(tmp_path / "one.txt")))
 
 

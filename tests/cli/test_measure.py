@@ -23,8 +23,9 @@ def test_json(run):
 
 
 def test_a_table(run):
-    lines = run("measure", "gpt2", "llama", "--task", "token", "--length", "16", *SMALL).splitlines()
+    lines = run("measure", "gpt2", "llama", "--task", "token", "--length", "16", "--threads", "1", *SMALL).splitlines()
     assert "one token after 16" in lines[0]
+    assert ", 1 thread, " in lines[0]
     assert [line.split()[0] for line in lines if line.startswith(("gpt2", "llama"))] == ["gpt2", "llama"]
 
 
@@ -40,6 +41,7 @@ def test_a_device_too_noisy_is_refused(refuse, monkeypatch):
         (["gtp2"], "did you mean"),
         (["gpt2", "--length", "0"], "length"),
         (["gpt2", "--length", "100000"], "learned positions"),
+        (["llama", "dim=512", "--length", "1000000", "--batch", "60000"], "a pass needs"),
         (["gpt2", "--seconds", "-1"], "seconds=-1"),
         (["bert-base", "--task", "token"], "use prefill"),
         (["gpt2", "--device", "nonsense"], "nonsense"),

@@ -71,5 +71,7 @@ def test_one_line(refuse, tmp_path):
     assert "nowhere: there is no such folder; give the one that holds your runs" in refuse(
         "runs", str(tmp_path / "nowhere")
     )
-    assert "no run in it; sublayer train --out" in refuse("runs", str(tmp_path))
+    (tmp_path / "my runs").mkdir()
+    said = refuse("runs", str(tmp_path / "my runs"))
+    assert f"no run in it; sublayer train gpt2 --out '{tmp_path}/my runs/NAME' makes one" in said
     assert "--colour" in refuse("runs", "--colour")

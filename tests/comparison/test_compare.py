@@ -148,7 +148,7 @@ def test_a_machine_too_busy_to_measure_costs_only_those_figures(book, tmp_path, 
 @pytest.mark.parametrize(
     ("variants", "changes", "how", "said"),
     [
-        (["gpt2"], {}, {}, "1 variants: a comparison needs at least two"),
+        (["gpt2"], {}, {}, "1 variant: a comparison needs at least two"),
         (["gpt2", "gpt2"], {}, {}, "gpt2: given twice"),
         (["gpt2", "bert-base"], {}, {}, "bert-base: encoder models and decoder models"),
         (["gpt2", "transformer"], {}, {}, "no pairs of source and target"),

@@ -180,7 +180,7 @@ def test_by_length():
         ("llama", 20, {"length": 0}, r"length=0: expected at least 1"),
         ("llama", 20, {"batch": 0}, r"batch=0: expected at least 1"),
         ("llama", 20, {"limit": 0}, r"limit=0: expected at least 1 target"),
-        ("llama", 1, {}, r"tokens: 1 tokens, at least 2 are needed"),
+        ("llama", 1, {}, r"tokens: 1 token, at least 2 are needed"),
         ("transformer-xl", 20, {"stride": 2, "carry": True}, r"stride=2, carry=True: .*use one of the two"),
         ("transformer-xl", 20, {"stride": 2, "memory": 9}, r"stride=2, memory=9: .*leave out one"),
         ("transformer-xl", 20, {"memory": 0, "carry": True}, r"memory=0, carry=True: contradict"),

@@ -217,8 +217,11 @@ def test_figures_that_are_none(tmp_path):
     points = [{"seed": 0, "word": "---", "layout": None, "attention": 0, "perplexity": None}]
     made.supernet(tmp_path / "supernet", base=None, figure2={"points": points}, figure4={"points": []})
     made.proxies(tmp_path / "proxies", sets=[{"set": "few", "models": 3, "proxies": []}])
+    base = {"layout": "sf", "attention": 1, "seeds": [0], "perplexities": [None], "mean": None, "std": None}
+    made.supernet(tmp_path / "lost", base=base, diverged={"base-0": "step 3: the loss is nan"})
     told = reports.report(tmp_path, tmp_path / "report.html")
-    assert (len(told.sections), told.problems) == (3, [])
+    assert (len(told.sections), told.problems) == (4, [])
+    assert "base-0 diverged: step 3: the loss is nan" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_pictures(everything, tmp_path):

@@ -3,8 +3,11 @@
 import builtins
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -40,6 +43,24 @@ def test_an_address_that_leads_nowhere(address, said):
     pytest.importorskip("ray", reason="the extra cluster is not installed")
     with pytest.raises(ValueError, match=said):
         work.pool(ray=address)
+
+
+@pytest.mark.parametrize("answer", [b"", b"-ERR unknown command 'PRI'\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_somebody_else_who_answers(answer, monkeypatch):
+    pytest.importorskip("ray", reason="the extra cluster is not installed")
+    monkeypatch.setattr("sublayer.work.cluster.PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            there, _ = server.accept()
+            with there, suppress(ConnectionError):
+                there.recv(64)
+                there.sendall(answer)
+                there.recv(64)
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(ValueError, match=r"what answers there is no Ray cluster\. Start the cluster"):
+            work.pool(ray=f"127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_without_ray_the_remedy_is_told(monkeypatch):

@@ -50,9 +50,10 @@ def compare(
     out
         The folder of the comparison; comparisons/FIRST-SECOND-… if not given.
     tokens
-        The budget: how much each variant reads with each seed (1M, 500k).
+        The budget: how much each variant reads with each seed (1M, 500k). Of several budgets, the one that is spent
+        first ends a training.
     steps
-        The budget in steps.
+        The budget in steps; with --tokens or --minutes, whichever is spent first.
     minutes
         The budget in wall time; results then depend on the machine.
     seeds
@@ -162,6 +163,7 @@ def _print_table(told: dict[str, Any], place: str) -> None:
 
     from sublayer.cli.words import coloured, short
     from sublayer.comparison.table import best_first
+    from sublayer.runs.wording import command
 
     rows = best_first(told["rows"])
     other, title = ("accuracy", "accuracy") if any(row["accuracy"] for row in rows) else ("bits_per_byte", "bits/byte")
@@ -183,7 +185,7 @@ def _print_table(told: dict[str, Any], place: str) -> None:
     console.print(good)
     print(*_remarks(told), "", sep="\n")
     console.print(fast)
-    print(f"\nsublayer report {place} · sublayer runs {place}/runs")
+    print(f"\n{command('report', place)} · {command('runs', f'{place}/runs')}")
 
 
 def _table(words: tuple[str, ...], figures: tuple[str, ...], after: tuple[str, ...] = ()) -> Table:

@@ -85,13 +85,14 @@ class LiveView(View):
         from sublayer.nas import pareto
         from sublayer.nas.result import along, box, entry, front
         from sublayer.nas.trial import table
+        from sublayer.runs.wording import plural
 
         found = front(progress.trials, progress.objectives)
         if not found:
             return Text("none within the limits yet", style="yellow")
         points = table([trial for trial in progress.trials if trial.feasible], progress.objectives)
         share = pareto.share(table(found, progress.objectives), *box(points))
-        title = Text(f"front: {len(found)} models, hypervolume {share:.3f}", style="bold")
+        title = Text(f"front: {plural(len(found), 'model')}, hypervolume {share:.3f}", style="bold")
         names = [objective.name for objective in progress.objectives]
         return Group(title, draw(along([entry(trial) for trial in found], ROWS), names, {}))
 
@@ -118,19 +119,23 @@ def print_front(result: dict[str, Any], folder: str, data: str) -> None:
     from rich.text import Text
 
     from sublayer.nas.result import along
+    from sublayer.runs.wording import plural
 
     console = Console(highlight=False)
     front = result["front"]
-    tried = f"{len(front)} models on the front of {result['feasible']:,} within the limits, {result['trials']:,} tried"
-    console.print(Text(folder, style="bold"), f"{tried}; hypervolume {result['hypervolume']:.3f}", markup=False)
+    found = f"{plural(len(front), 'model')} on the front of {result['feasible']:,} within the limits"
+    tried = f"{result['trials']:,} tried; hypervolume {result['hypervolume']:.3f}"
+    console.print(Text(folder, style="bold"), f"{found}, {tried}", markup=False)
     shown = [one for one in front if one["measured"] or one["run"]] or along(front, ALL)
     console.print(draw(shown, [one["name"] for one in result["objectives"]], result["limits"]))
     if len(shown) < len(front):
-        console.print(f"{len(front) - len(shown)} more are in {folder}/front.json", style="dim")
+        console.print(f"{plural(len(front) - len(shown), 'more is', 'more are')} in {folder}/front.json", style="dim")
     if result["predictor"]:
         wrong = result["predictor"]
         shares = " and ".join(f"{100 * wrong[name]:.1f} % in {name}" for name in ("latency", "memory") if name in wrong)
-        console.print(f"predictions are off by a median of {shares}, on {wrong['models']} models measured", style="dim")
+        console.print(
+            f"predictions are off by a median of {shares}, on {plural(wrong['models'], 'model')} measured", style="dim"
+        )
     console.print(_next(result, folder, data), markup=False, soft_wrap=True)
 
 
@@ -177,9 +182,11 @@ def _reading(entry: dict[str, Any], name: str, limits: dict[str, float]) -> Any:
 
 
 def _next(result: dict[str, Any], folder: str, data: str) -> str:
+    from sublayer.runs.wording import command
+
     trained = [one["run"] for one in result["front"] if one["run"]]
     if trained:
-        told = f"sublayer runs {folder}/runs · sublayer generate {folder}/{trained[0]} --prompt '…'"
-        return f"{told} · sublayer report {folder}"
+        told = command("runs", f"{folder}/runs"), command("generate", f"{folder}/{trained[0]}", "--prompt", "…")
+        return " · ".join([*told, command("report", folder)])
     more = "the same command with --train 3 trains the best" + ("" if data else " (and --data FILE)")
-    return f"{more} · sublayer report {folder}"
+    return f"{more} · {command('report', folder)}"

@@ -62,7 +62,7 @@ def measure(
     from rich.progress import Progress
 
     from sublayer.cli.words import load_plugins, read_overrides
-    from sublayer.measurement import Setting
+    from sublayer.measurement import Setting, need
     from sublayer.measurement import measure as measure_models
 
     load_plugins(plugin or [])
@@ -80,6 +80,7 @@ def measure(
     configs = [_config(name, changes) for name in names]
     for config in configs:
         how.check(config)
+        need.check(config, how)
         if frozen and not config.carries:
             raise ValueError(f"--frozen: {config.tag} {config.dim} remembers no hidden states; leave it out")
     rows, console = [], Console(stderr=True)
@@ -133,10 +134,11 @@ def _print_table(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:
     from rich.table import Table
 
     from sublayer.cli.words import coloured, short
+    from sublayer.runs.wording import plural
 
     console = Console(highlight=False)
     device = rows[0]["device"]
-    console.print(f"{device['processor']}, {setting['threads']} threads, {_task(setting)}", style="dim")
+    console.print(f"{device['processor']}, {plural(setting['threads'], 'thread')}, {_task(setting)}", style="dim")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("model", overflow="fold")
     table.add_column("layout", overflow="fold")

@@ -177,10 +177,12 @@ def _print_tables(ranking: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from sublayer.runs.wording import plural
+
     console = Console()
     for models in ranking["sets"]:
         dropped = f", {models['dropped']} without a perplexity left out" if models["dropped"] else ""
-        console.print(f"{models['set']}: {models['models']} models{dropped}", highlight=False, markup=False)
+        console.print(f"{models['set']}: {plural(models['models'], 'model')}{dropped}", highlight=False, markup=False)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         rows = [_figures(proxy) for proxy in models["proxies"]]
         known = [n for n in range(len(TITLES)) if any(row[n] != "—" for row in rows)]
@@ -192,7 +194,7 @@ def _print_tables(ranking: dict[str, Any]) -> None:
         console.print(table)
         console.print()
     for one in ranking["skipped"]:
-        console.print(f"{one['set']}: {one['models']} models, too few to rank", highlight=False, markup=False)
+        console.print(f"{one['set']}: {plural(one['models'], 'model')}, too few to rank", highlight=False, markup=False)
 
 
 TITLES = ("Spearman", "95 %", "top 10 %", "30 %", "50 %", "front off", "s/model")

@@ -68,10 +68,14 @@ def _print_json(made: Report) -> None:
 
 
 def _print(made: Report) -> None:
-    print(f"{made.path}: {made.size / 1e6:.1f} MB, {made.charts} charts from {len(made.sections)} folders")
+    from sublayer.runs.wording import plural
+
+    drawn = f"{plural(made.charts, 'chart')} from {plural(len(made.sections), 'folder')}"
+    print(f"{made.path}: {made.size / 1e6:.1f} MB, {drawn}")
     for title in made.sections:
         print(f"  {title}")
     if made.pictures:
-        print(f"{len(made.pictures)} pictures in {' and '.join(sorted({str(one.parent) for one in made.pictures}))}")
+        places = sorted({str(one.parent) for one in made.pictures})
+        print(f"{plural(len(made.pictures), 'picture')} in {' and '.join(places)}")
     for problem in made.problems:
         print(f"not read: {problem}")

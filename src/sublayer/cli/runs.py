@@ -27,11 +27,12 @@ def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative=""
     import_torch()
     from sublayer.api import load_installed_plugins
     from sublayer.runs import find
+    from sublayer.runs.wording import command
 
     load_installed_plugins()
     rows = [told(run) for run in find(folder)]
     if not rows:
-        raise ValueError(f"{folder}: no run in it; sublayer train --out {folder}/NAME makes one")
+        raise ValueError(f"{folder}: no run in it; {command('train', 'gpt2', '--out', f'{folder}/NAME')} makes one")
     if all("error" in row for row in rows):
         raise ValueError(rows[0]["error"])
     _print_json(rows) if json else _print_table(rows)

@@ -45,12 +45,14 @@ def print_page(told: dict[str, Any]) -> None:
 
 
 def _way(told: dict[str, Any]) -> str:
+    from sublayer.runs.wording import plural
+
     if "answers" in told and told["length"] is None:
         return "episodes, each read by itself"
-    length = "" if told["length"] is None else f" of {told['length']:,} tokens"
+    length = "" if told["length"] is None else f" of {plural(told['length'], 'token')}"
     if told["stride"] is not None:
         return f"windows{length}, {told['stride']:,} apart"
-    how = f"{told['memory']:,} places before them remembered" if told["memory"] else "each begun afresh"
+    how = f"{plural(told['memory'], 'place')} before them remembered" if told["memory"] else "each begun afresh"
     return f"segments{length}, {how}"
 
 

@@ -171,6 +171,7 @@ def bar() -> Teller:
 
     from sublayer.cli.words import coloured
     from sublayer.nas.supernet import Teller
+    from sublayer.runs.wording import plural
 
     class Bar(Teller):
         def __init__(self) -> None:
@@ -195,15 +196,17 @@ def bar() -> Teller:
         def found(self, result: dict[str, Any]) -> None:
             how = "settled" if result["settled"] else "not settled"
             word = coloured(result["word"])
-            self.console.print(Text.assemble(f"search {result['seed']}  ", word, f"  {result['steps']} steps, {how}"))
+            self.console.print(
+                Text.assemble(f"search {result['seed']}  ", word, f"  {plural(result['steps'], 'step')}, {how}")
+            )
 
         def retrain(self, name: str, layout: str, number: int, count: int) -> None:
             said = coloured(layout).markup
             self.bar.reset(self.task, total=count, completed=number - 1, description=f"train {name}", said=said)
 
         def scored(self, score: dict[str, Any]) -> None:
-            told = f"{score['name']:<14}  perplexity {score['perplexity']:.4g}  "
-            self.console.print(Text.assemble(told, coloured(score["layout"])))
+            told = "diverged" if score["perplexity"] is None else f"perplexity {score['perplexity']:.4g}"
+            self.console.print(Text.assemble(f"{score['name']:<14}  {told}  ", coloured(score["layout"])))
 
         def stop(self) -> None:
             self.bar.stop()
@@ -222,6 +225,7 @@ def _print_table(shown: dict[str, Any], folder: Path) -> None:
     from rich.table import Table
 
     from sublayer.cli.words import coloured
+    from sublayer.runs.wording import command
 
     letters = shown["letters"].replace("-", "")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -237,13 +241,17 @@ def _print_table(shown: dict[str, Any], folder: Path) -> None:
         table.add_row(str(point["seed"]), coloured(word), layout, *counts, _told(point["perplexity"]))
     base, console = shown["base"], Console()
     if base:
-        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(base["seeds"]) > 1 else _told(base["mean"])
+        known = [one for one in base["perplexities"] if one is not None]
+        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(known) > 1 else _told(base["mean"])
         _add(table, "base", base["layout"], letters, spread)
     for point in shown["figure4"]["points"]:
         _add(table, f"PAR({point['p']:g})", point["layout"], letters, _told(point["perplexity"]))
     console.print(table)
     _print_thirds(console, shown, letters)
-    console.print(f"{folder}/figures.json · sublayer runs {folder}", style="dim", highlight=False, markup=False)
+    for name, why in shown["diverged"].items():
+        console.print(f"{name} diverged: {why}", highlight=False, markup=False, soft_wrap=True)
+    told = f"{folder}/figures.json · {command('runs', folder)}"
+    console.print(told, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def _add(table: Any, name: str, layout: str, letters: str, perplexity: str) -> None:

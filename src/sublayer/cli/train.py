@@ -98,5 +98,8 @@ def resume(
 
 def _close(path: Path, quiet: bool) -> None:
     """Where to go from here; to people only."""
+    from sublayer.runs.wording import command
+
     if not quiet and sys.stdout.isatty() and "RANK" not in os.environ:
-        print(f"\nsublayer eval {path} · sublayer generate {path} --prompt '…' · sublayer runs {path}")
+        told = command("eval", path), command("generate", path, "--prompt", "…"), command("runs", path)
+        print("", " · ".join(told), sep="\n")

@@ -12,6 +12,7 @@ from sublayer.comparison.variant import Variant, check_alike, check_apart, slugs
 from sublayer.data import Data, prepare
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
+from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 from sublayer.training import request as requests
 from sublayer.training.distribution import World
@@ -81,7 +82,8 @@ def settle(
     text = prepare(data)
     if len(text.valid) < 2:
         raise ValueError(
-            f"{text.title}: valid holds {len(text.valid)} tokens, and variants are compared by it; give a longer text"
+            f"{text.title}: valid holds {plural(len(text.valid), 'token')}, and variants are compared by it; give a "
+            "longer text"
         )
     common = budgeted(TrainConfig(), train)
     models = [fitted(variant, model, text) for variant in variants]
@@ -106,7 +108,7 @@ def check(
     lrs: Sequence[float],
 ) -> None:
     if len(variants) < 2:
-        raise ValueError(f"{len(variants)} variants: a comparison needs at least two")
+        raise ValueError(f"{plural(len(variants), 'variant')}: a comparison needs at least two")
     for variant in variants:
         requests.check_kind(variant.base, data)
     check_alike(variants)

@@ -17,6 +17,7 @@ from sublayer.evaluation.passes import Ids, Rows
 from sublayer.evaluation.scores import Score
 from sublayer.evaluation.way import Way, choose, with_memory
 from sublayer.nn.model import Decoder, Model
+from sublayer.runs.wording import plural
 
 OnBatch = Callable[[int, int], object]
 """Called with how many targets are scored, and how many there are."""
@@ -123,7 +124,7 @@ def read_ids(tokens: Tokens | Ids, limit: int | None = None) -> Integer[np.ndarr
     if limit is not None and limit < 1:
         raise ValueError(f"limit={limit}: expected at least 1 target; leave it out to score all")
     if len(ids_N) < 2:
-        raise ValueError(f"{name}: {len(ids_N)} tokens, at least 2 are needed to predict one; use more text")
+        raise ValueError(f"{name}: {plural(len(ids_N), 'token')}, at least 2 are needed to predict one; use more text")
     return ids_N if limit is None else ids_N[: limit + 1]
 
 

@@ -8,6 +8,7 @@ from sublayer.data import Data, Dataset, Examples, Fractions, Tokenizer, Tokens,
 from sublayer.data.splits import NAMES
 from sublayer.runs import Run
 from sublayer.runs.run import ASKED
+from sublayer.runs.wording import plural
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _enough(data: Data, split: str, called: str) -> Tokens | Examples:
     tokens = getattr(data, split)
     if len(tokens) < 2:
         raise ValueError(
-            f"{data.title}: {called} holds {len(tokens)} tokens, at least 2 are needed to predict one; "
+            f"{data.title}: {called} holds {plural(len(tokens), 'token')}, at least 2 are needed to predict one; "
             "score another split, or another text with --data"
         )
     return tokens

@@ -13,6 +13,7 @@ from sublayer.generation.reader import read_prompts
 from sublayer.generation.sampling import Sampling, pick
 from sublayer.generation.stop import Stop, Text
 from sublayer.generation.task import Task
+from sublayer.runs.wording import plural
 
 THINNING = 0.25
 """Share of finished rows at which it pays to copy the others into a batch of their own."""
@@ -118,7 +119,8 @@ def _generators(seed: int | Sequence[int], rows: int) -> list[torch.Generator]:
     seeds = list(seed) if isinstance(seed, Iterable) else range(seed, seed + rows)
     if len(seeds) != rows:
         raise ValueError(
-            f"seed: {len(seeds)} seeds for {rows} prompts; give one each, or a single one to count up from"
+            f"seed: {plural(len(seeds), 'seed')} for {plural(rows, 'prompt')}; give one each, or a single one to "
+            "count up from"
         )
     return [torch.Generator().manual_seed(number % 2**64) for number in seeds]
 

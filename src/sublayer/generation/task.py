@@ -12,6 +12,7 @@ from sublayer.generation.prompts import Prompts, Rows, listed, read_row
 from sublayer.generation.stop import Stop, Stops, sequences
 from sublayer.nn.model import Decoder, EncoderDecoder
 from sublayer.nn.position import Learned
+from sublayer.runs.wording import plural
 
 Writer = Decoder | EncoderDecoder
 
@@ -78,5 +79,5 @@ def _source(model: Writer, source: Rows | None, rows: int, device: torch.device)
     if source is None:
         raise ValueError("source: an encoder-decoder writes about a source; give source=, a row of ids for each prompt")
     if len(given := listed("source", source)) != rows:
-        raise ValueError(f"source: {len(given)} rows for {rows} prompts; give one each")
+        raise ValueError(f"source: {plural(len(given), 'row')} for {plural(rows, 'prompt')}; give one each")
     return Prompts.of("source", given, model.config.source_vocab or model.config.vocab, device, left=False)

@@ -198,7 +198,7 @@ class Table:
     ) -> list[Reading]:
         """All there are of a name, after one more if there are fewer than so many."""
         if len(self._readings.get(name, [])) < times:
-            with cache.held(self.lines.path):  # two processes at once would disturb each other
+            with cache.held(self.lines.path):  # what another process reads meanwhile is not read again
                 self._refresh()
                 if len(self._readings.get(name, [])) < times:
                     self._worker = self._worker or Worker(self.setting, self.plugins)

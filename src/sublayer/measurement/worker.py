@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
+from sublayer.measurement import need
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
-from sublayer.nn.config import ConfigError
+from sublayer.measurement.turn import turn
 from sublayer.nn.model import Model
-from sublayer.runs.environment import memory as machine_memory
 from sublayer.work import answer
 from sublayer.work.processes import Process
 
@@ -35,10 +36,7 @@ class Worker:
     """The other end: `with Worker(setting) as worker: worker.read(config)`."""
 
     def __init__(self, setting: Setting, plugins: Sequence[str] = ()) -> None:
-        self.setting = setting.settled()
-        assert self.setting.threads is not None
-        # Without it the profiler, which counts memory, says so whenever it starts and stops.
-        self._process = Process(self.setting.threads, plugins, {"KINETO_LOG_LEVEL": "99"})
+        self.setting, self.plugins = setting.settled(), plugins
 
     def read(
         self,
@@ -52,9 +50,10 @@ class Worker:
         """memory: instead of the setting's. alone: the process has held no other model, so its mark can be told."""
         setting = self.setting if memory is None else self.setting.but(memory=memory)
         setting.check(config)
-        _check_memory(config)
+        need.check(config, setting)
         how = {"tolerance": tolerance, "seconds": seconds, "alone": alone}
-        found = self._process.ask(PROBE, {"config": config.dump(), "setting": setting.dump(), **how})
+        with turn():
+            found = self._process.ask(PROBE, {"config": config.dump(), "setting": setting.dump(), **how})
         if found is None:
             raise ValueError(
                 f"the process that measures died, {self._process.bury()}; where memory ran out, measure a smaller "
@@ -62,18 +61,17 @@ class Worker:
             )
         return Reading.read(answer.read(found))
 
+    @cached_property
+    def _process(self) -> Process:
+        """Started by the first reading: that is work, too, and has to wait for its turn."""
+        assert self.setting.threads is not None
+        # Without it the profiler, which counts memory, says so whenever it starts and stops.
+        return Process(self.setting.threads, self.plugins, {"KINETO_LOG_LEVEL": "99"})
+
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.bury()
-
-
-def _check_memory(config: Model.Config) -> None:
-    params, there = config.cost().params, machine_memory()
-    if there is not None and 4 * params > there:
-        raise ConfigError(
-            f"dim={config.dim}: {params:,} parameters are {4 * params / 2**30:,.0f} GiB, and this machine has "
-            f"{there / 2**30:,.0f}; measure a smaller model"
-        )
+        if "_process" in vars(self):
+            self._process.kill()
+            self._process.bury()

@@ -21,6 +21,7 @@ from sublayer.nas.space import Space
 from sublayer.nas.trial import COUNTED, UNITS, Figures, Objective, counted, read_limits, read_objectives, weights
 from sublayer.nas.winners import train_best
 from sublayer.nn.model import Model
+from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 
 log = logging.getLogger("sublayer.nas")
@@ -158,7 +159,7 @@ class Promise:
 
     def learn(self, configs: Sequence[Model.Config]) -> None:
         new = {config.hash: config for config in configs if config.hash not in self._known}
-        self.say(f"scoring {len(new)} candidates by {', '.join(self.names)}")
+        self.say(f"scoring {plural(len(new), 'candidate')} by {', '.join(self.names)}")
         tasks = [self._task(config) for config in new.values()]
         hashes = list(new)
         for index, found in self.pool.run(score_all, tasks):

@@ -9,6 +9,7 @@ from typing import Any
 from sublayer.data import Dataset
 from sublayer.nas.folder import Folder
 from sublayer.runs import kept
+from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 from sublayer.work import Pool
 from sublayer.work.trainings import train_all
@@ -53,9 +54,9 @@ def train_best(
         for one in chosen
     ]
     with folder.held():
-        tell(f"training {len(tasks)} models")
+        tell(f"training {plural(len(tasks), 'model')}")
         for done, (index, run) in enumerate(train_all(pool, tasks), 1):
             chosen[index]["run"] = f"{RUNS}/{run.path.name}"
             kept.write(folder.front, result)
-            tell(f"trained {done} of {len(tasks)} models")
+            tell(f"trained {done} of {plural(len(tasks), 'model')}")
     return result

@@ -9,7 +9,8 @@ from typing import Any
 
 from sublayer.nas.pareto import front as front_of
 from sublayer.reports.charts import ACCENT, PALE, RAMP, Figure, Rows, altair, axis, look, table, thin
-from sublayer.reports.units import Scale, plural
+from sublayer.reports.units import Scale
+from sublayer.runs.wording import plural
 
 DOTS = 4000
 """Of trials in a chart; more make a page heavy and no denser."""

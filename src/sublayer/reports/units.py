@@ -93,7 +93,3 @@ def signed(value: float | None, decimals: int = 1) -> str:
     if value is None:
         return "—"
     return f"{value:+.{decimals}f}\u00a0%".replace("-", "−")
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -14,6 +14,7 @@ from sublayer.nn.model import Model
 from sublayer.runs import checkpoint, kept
 from sublayer.runs.checkpoint import Checkpoint, DamagedError
 from sublayer.runs.lines import Lines
+from sublayer.runs.wording import command
 
 SEALED = ("model", "text", "train")
 """What is asked and has a checksum; where the data lie may change, as the text is known by its hash."""
@@ -55,7 +56,8 @@ class Run:
             raise ValueError(f"{self.path}: a file is there; choose another folder for the run")
         if (self.path / ASKED).exists():
             raise ValueError(
-                f"{self.path}: there is a run already; go on with sublayer resume {self.path}, or choose another folder"
+                f"{self.path}: there is a run already; go on with {command('resume', self.path)}, or choose another "
+                "folder"
             )
         ours = {ENVIRONMENT, TOKENIZER}
         # What a run killed at its very beginning leaves is ours; anything else is somebody's.
@@ -78,7 +80,7 @@ class Run:
         if asked.get("sha256") != _digest(asked):
             raise ValueError(
                 f"{self.path / ASKED}: its checksum does not match, so it was damaged or edited; put it back. "
-                f"What can change does so by sublayer resume {self.path} train.steps=…; by hand, only data can"
+                f"What can change does so by {command('resume', self.path)} train.steps=…; by hand, only data can"
             )
         return {name: asked.get(name) for name in (*SEALED, "data")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from sublayer.runs.wording import plural
 from sublayer.training.config import TrainConfig
 from sublayer.training.progress import Progress
 
@@ -36,5 +37,5 @@ class Budget:
     def over(self, progress: Progress) -> str | None:
         """Why training ends here; None if it goes on."""
         if self.config.patience and progress.stale >= self.config.patience:
-            return f"no better score on valid in {progress.stale} evaluations"
+            return f"no better score on valid in {plural(progress.stale, 'evaluation')}"
         return "the budget is spent" if self.spent(progress) >= 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,7 @@ def changed(run: Run, config: TrainConfig, changes: Mapping[str, Any]) -> TrainC
         if key.split(".")[0] not in LATER:
             raise ConfigError(
                 f"train.{key}: cannot change on the way; what can is {', '.join(LATER)}. Train anew, or start from "
-                f"this run's weights with sublayer train … train.start={run.path}"
+                f"this run's weights with sublayer train … {shlex.quote(f'train.start={run.path}')}"
             )
     return config.override(changes, "train")
 

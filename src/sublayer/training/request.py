@@ -15,6 +15,7 @@ from sublayer.nn.model import Decoder, EncoderDecoder, Model
 from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Run
 from sublayer.runs.environment import memory as machine_memory
+from sublayer.runs.wording import command
 from sublayer.training.config import TrainConfig
 
 
@@ -151,5 +152,6 @@ def check_start(model: Model.Config, start: Run) -> None:
         start.checkpoint()
     except ValueError:
         raise ConfigError(
-            f"train.start={start.path}: its last checkpoint is damaged; sublayer resume {start.path} says what is whole"
+            f"train.start={start.path}: its last checkpoint is damaged; {command('resume', start.path)} says what is "
+            "whole"
         ) from None

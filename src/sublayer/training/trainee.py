@@ -14,6 +14,7 @@ from sublayer.nn.model import Model
 from sublayer.nn.state import State
 from sublayer.runs import Checkpoint, Run
 from sublayer.runs.structure import put_together, take_apart
+from sublayer.runs.wording import command
 from sublayer.training import optimizer as optimizers
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World
@@ -112,7 +113,7 @@ def weights_of(run: Run, step: int | None = None) -> dict[str, Tensor]:
     """Those a run stands for: averaged, if it was asked for and is done; else of its last checkpoint."""
     checkpoint = run.checkpoint(step)
     if checkpoint is None:
-        raise ValueError(f"{run.path}: no checkpoint yet; sublayer resume {run.path} goes on with the training")
+        raise ValueError(f"{run.path}: no checkpoint yet; {command('resume', run.path)} goes on with the training")
     return checkpoint.tensors("average") or checkpoint.tensors("model") or {}
 
 

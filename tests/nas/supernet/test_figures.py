@@ -44,6 +44,12 @@ def test_all_figures():
     assert [(point["p"], point["attention"]) for point in shown["figure4"]["points"]] == [(2.0, 2), (3.0, 1)]
 
 
+def test_a_base_that_diverged_has_no_mean():
+    told = {"name": "base-0", "kind": "base", "seed": 0, "perplexity": None, "layout": "(sf)x2", "p": None}
+    shown = figures(base().stack, "sf-", [{"seed": 0, "word": "sf-f", "layout": "sff"}], [{**told, "diverged": "nan"}])
+    assert (shown["base"]["mean"], shown["base"]["std"], shown["diverged"]) == (None, None, {"base-0": "nan"})
+
+
 def test_nothing_was_retrained():
     shown = figures(base().stack, "sf-", [{"seed": 0, "word": "sf-f", "layout": "sff"}], [])
     assert shown["base"] is None

@@ -8,6 +8,8 @@ import pytest
 from sublayer.nas.supernet import SearchConfig, over, search
 from sublayer.nas.supernet.searcher import Searcher
 from sublayer.runs import Run
+from sublayer.training import DivergedError
+from sublayer.work import trainings
 from tests.nas.supernet import small
 from tests.training.killing import live
 
@@ -133,7 +135,7 @@ def test_what_has_ended_is_not_repeated(book, tmp_path, monkeypatch):
     before = files(tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr(Searcher, "make", None)
-        patch.setattr("sublayer.training.resume", None)
+        patch.setattr("sublayer.work.trainings.resume", None)
         assert small.run(book, tmp_path / "out", **asked) == first
     assert files(tmp_path / "out") == before
     more = small.run(book, tmp_path / "out", **{**asked, "seeds": (0, 1)})
@@ -169,6 +171,31 @@ def test_winners_are_ordinary_runs(book, tmp_path):
         assert runs[f"searched-{seed}"].model_config.stacks[""].layout == result(tmp_path / "out", seed)["layout"]
     assert json.loads((tmp_path / "out" / "figures.json").read_text()) == shown
     assert all(point["perplexity"] > 1 for figure in ("figure2", "figure4") for point in shown[figure]["points"])
+
+
+def diverge(names):
+    def resume(run, **how):
+        if run.path.name in names:
+            raise DivergedError("step 1: the loss is nan")
+        return real(run, **how)
+
+    real = trainings.resume
+    return resume
+
+
+def test_one_that_diverges_is_told_and_the_others_go_on(book, tmp_path, monkeypatch):
+    asked = {"retrained": True, "par": (2,), "seeds": (0, 1), "steps": 10}
+    monkeypatch.setattr(trainings, "resume", diverge({"searched-0", "base-1", "par-2-0"}))
+    shown = small.run(book, tmp_path / "out", **asked)
+    assert shown["diverged"] == dict.fromkeys(("searched-0", "base-1", "par-2-0"), "step 1: the loss is nan")
+    first, second = shown["figure2"]["points"]
+    assert first["perplexity"] is None
+    assert second["perplexity"] > 1
+    assert shown["base"]["perplexities"] == [shown["base"]["mean"], None]
+    assert shown["base"]["std"] == 0.0
+    assert shown["figure4"]["points"][0]["perplexity"] is None
+    monkeypatch.setattr(trainings, "resume", None)  # what has diverged is not tried again
+    assert small.run(book, tmp_path / "out", **asked) == shown
 
 
 # Refused

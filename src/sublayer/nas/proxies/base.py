@@ -11,6 +11,7 @@ import torch
 from sublayer.data import Batch
 from sublayer.nn.config import unknown
 from sublayer.nn.model import Model
+from sublayer.runs.wording import plural
 from sublayer.training import request
 
 Needs = Literal["config", "batch", "batches"]
@@ -52,7 +53,9 @@ class Proxy:
         batches = [batches] if isinstance(batches, Batch) else list(batches)
         least = 2 if self.needs == "batches" else 1
         if len(batches) < least:
-            raise ValueError(f"{self.name}: {len(batches)} batches of tokens given, {least} at least are needed")
+            raise ValueError(
+                f"{self.name}: {plural(len(batches), 'batch', 'batches')} of tokens given, {least} at least are needed"
+            )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return float(self.function(model, batches if self.needs == "batches" else batches[0]))

@@ -11,6 +11,7 @@ import numpy as np
 
 from sublayer.nas import ranking
 from sublayer.nas.proxies.base import find
+from sublayer.runs.wording import plural
 
 FORMAT = 1
 
@@ -69,7 +70,8 @@ def judge(sets: Sequence[Models], of: str) -> dict[str, Any]:
     if not ranked:
         most = max((len(one) for one in sets), default=0)
         raise ValueError(
-            f"{of}: {most} models with a perplexity, at least {ranking.LEAST} are needed to rank them; add some"
+            f"{of}: {plural(most, 'model')} with a perplexity, at least {ranking.LEAST} are needed to rank them; add "
+            "some"
         )
     skipped = [{"set": one.name, "models": len(one)} for one in sets if len(one) < ranking.LEAST]
     return {"format": FORMAT, "of": of, "metric": "ppl", "sets": [one.judge() for one in ranked], "skipped": skipped}

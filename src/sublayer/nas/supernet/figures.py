@@ -2,11 +2,13 @@
 
 {"format": 1, "metric": "perplexity", "places": 16, "letters": "sf-", "attention": ["s"],
  "base": {"layout": "(sf)x8", "attention": 8, "seeds": [0, 1], "perplexities": […], "mean": …, "std": …} or null,
+ "diverged": {"searched-0": "step 3: the loss is nan. …"},
  "figure2": {"points": [{"seed": 0, "word": "sf-…", "layout": …, "attention": 3, "perplexity": … or null}]},
  "figure3": {"thirds": [{"s": {"mean": …, "std": …, "counts": [one a seed]}, "f": {…}, "-": {…}}, …, …]},
  "figure4": {"points": [{"p": 5.0, "layout": …, "attention": 3, "perplexity": …}]}}
 
-base is the band of figures 2 and 4. std is of a sample, 0 where there is one. Thirds are of the places searched.
+base is the band of figures 2 and 4. std is of a sample, 0 where there is one. Thirds are of the places searched. A run
+that diverged has no perplexity, and is in no mean.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ def figures(
         "letters": letters,
         "attention": attention,
         "base": band(stack.layout, of["base"], attention) if of["base"] else None,
+        "diverged": {score["name"]: score["diverged"] for score in scores if score.get("diverged")},
         "figure2": {"points": [point(result, found.get(result["seed"]), attention) for result in results]},
         "figure3": {"thirds": thirds([result["word"] for result in results], letters)},
         "figure4": {"points": [_par(score, attention) for score in sorted(of["par"], key=lambda score: score["p"])]},
@@ -49,7 +52,7 @@ def band(layout: str, scores: Sequence[dict[str, Any]], attention: Collection[st
         "attention": count(layouts.expand(layout), attention),
         "seeds": [score["seed"] for score in scores],
         "perplexities": perplexities,
-        **spread(perplexities),
+        **spread([one for one in perplexities if one is not None]),
     }
 
 
@@ -82,7 +85,9 @@ def count(word: str, letters: Collection[str]) -> int:
     return sum(letter in letters for letter in word)
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
+def spread(values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return {"mean": None, "std": None}
     return {"mean": fmean(values), "std": stdev(values) if len(values) > 1 else 0.0}
 
 

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sublayer import training
-from sublayer.data import DataConfig
+from sublayer import work
 from sublayer.nas.supernet.folder import Folder
 from sublayer.nn import layout as layouts
-from sublayer.runs import Run
-from sublayer.training.job import begin
+from sublayer.work.trainings import train_all, why_diverged
 
 
 @dataclass(frozen=True)
@@ -39,18 +37,16 @@ def candidates(
 
 
 def retrain(folder: Folder, candidate: Candidate) -> dict[str, Any]:
-    """The candidate's score; a run that has ended is not repeated, one that was stopped goes on."""
+    """The candidate's score; a run that has ended is not repeated, one that was stopped goes on.
+
+    One that diverges has none, and says why; the others are trained all the same.
+    """
     if (score := folder.score(candidate.name)) is not None:
         return score
-    base, path = folder.base, folder.run(candidate.name)
-    if (path / "run.json").exists():
-        run = Run.open(path)
-    else:
-        data = DataConfig.parse(folder.asked["data"])
-        config = folder.train.but(seed=candidate.seed)
-        run = begin(base.but(layout=candidate.layout), data, path, config, {"vocab": base.vocab})
-    training.resume(run, quiet=True)
+    ((_, run),) = train_all(work.pool(), [_task(folder, candidate)])
+    why = why_diverged(run)
     losses = [line["valid_loss"] for line in run.metrics if "valid_loss" in line]
+    loss = None if why else min(losses)
     score = {
         "name": candidate.name,
         "kind": candidate.kind,
@@ -58,9 +54,23 @@ def retrain(folder: Folder, candidate: Candidate) -> dict[str, Any]:
         "seed": candidate.seed,
         "p": candidate.p,
         "params": run.model_config.cost().params,
-        "loss": min(losses),
-        "perplexity": math.exp(min(min(losses), 700.0)),
+        "loss": loss,
+        "perplexity": None if loss is None else math.exp(min(loss, 700.0)),
+        "diverged": why,
         "run": f"runs/{candidate.name}",
     }
     folder.keep_score(candidate.name, score)
     return score
+
+
+def _task(folder: Folder, candidate: Candidate) -> dict[str, Any]:
+    """For `work.trainings`."""
+    base, asked = folder.base, folder.asked
+    return {
+        "model": base.but(layout=candidate.layout).dump(),
+        "data": asked["data"],
+        "text": asked["text"],
+        "train": folder.train.but(seed=candidate.seed).dump(),
+        "changes": {"vocab": base.vocab},
+        "out": str(folder.run(candidate.name)),
+    }

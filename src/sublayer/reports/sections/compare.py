@@ -14,7 +14,8 @@ from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, facts, folded, heading, legend, model_cell, table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import Scale, plural, scale
+from sublayer.reports.units import Scale, scale
+from sublayer.runs.wording import plural
 
 LINE = 34
 """Pixels from row to row of the chart."""

@@ -13,7 +13,8 @@ from sublayer.reports.section import Column, Section, folded, heading
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import plural, scale
+from sublayer.reports.units import scale
+from sublayer.runs.wording import plural
 
 LINE = 28
 

@@ -23,7 +23,8 @@ from sublayer.reports.section import (
     table,
 )
 from sublayer.reports.sections.asked import data_words, train_words
-from sublayer.reports.units import plural, scale, time
+from sublayer.reports.units import scale, time
+from sublayer.runs.wording import plural
 
 SAMPLED = 4
 """Of the best runs, how many write a sample."""

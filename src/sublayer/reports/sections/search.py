@@ -17,7 +17,8 @@ from sublayer.reports.section import Column, Section, facts, folded, heading, le
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import percent, plural, signed
+from sublayer.reports.units import percent, signed
+from sublayer.runs.wording import plural
 
 SHOWN = 24
 """Rows of the front's table before the rest is folded away."""

@@ -10,11 +10,11 @@ from sublayer.reports.charts import ACCENT, GREY, PALE, Figure, Rows, altair, by
 from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
-from sublayer.reports.section import Column, Section, facts, folded, heading, key, model_cell
+from sublayer.reports.section import Column, Section, facts, folded, heading, key, model_cell, paragraph
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import plural
+from sublayer.runs.wording import plural
 
 THIRDS = ("first third", "second third", "last third")
 
@@ -29,8 +29,9 @@ class Base(Record):
     layout: str = ""
     attention: int | None = None
     seeds: list[int] = []
-    mean: float
-    std: float = 0.0
+    mean: float | None
+    """None if all diverged."""
+    std: float | None = 0.0
 
 
 class Point(Record):
@@ -56,6 +57,7 @@ class Figures(Record):
     places: int = 0
     letters: str = "sf-"
     base: Base | None = None
+    diverged: dict[str, str] = {}
     figure2: Points
     figure3: Thirds = Thirds()
     figure4: Points = Points()
@@ -71,6 +73,7 @@ def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     drawn = (_attention(said), _thirds(said), _par(said))
     body: list[Markup | Figure] = [piece for piece in drawn if piece]
     body += [heading("What was found"), key(_key(said)), _table(said)]
+    body += [paragraph(f"{name} diverged: {why}") for name, why in said.diverged.items()]
     if runs:
         groups = [run.run.path.name.rpartition("-")[0] for run in runs]
         body += [heading("Trained from scratch"), *run_pieces.pieces(runs, tokens, groups)]
@@ -86,11 +89,12 @@ def _headline(said: Figures) -> str:
     if not points:
         return "No seed has come to its end yet."
     counts = [one.attention for one in points]
-    many = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    words = f"Searched over {said.places} places, {plural(len(points), 'seed')} chose {many} attentions"
+    few, most = min(counts), max(counts)
+    many = plural(few, "attention") if few == most else f"{few} to {most} attentions"
+    words = f"Searched over {plural(said.places, 'place')}, {plural(len(points), 'seed')} chose {many}"
     if said.base and said.base.attention is not None:
         words += f", where the base has {said.base.attention}"
-    if said.found and said.base:
+    if said.found and said.base and said.base.mean is not None:
         best = min(said.found, key=lambda one: one.perplexity or 0.0)
         base = f"{said.base.mean:.4g} ± {said.base.std:.2g}"
         words += f". The best found reaches perplexity {best.perplexity:.4g}, the base {base}"
@@ -172,7 +176,7 @@ def _banded(name: str, title: str, note: str, rows: Rows, label: str, base: Base
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("layout:N", title="layout")]
     tips += [alt.Tooltip("x:Q", title=label), alt.Tooltip("y:Q", title="perplexity", format=".4~f")]
     layers = []
-    if base is not None:
+    if base is not None and base.mean is not None and base.std is not None:
         band: Rows = [{"low": base.mean - base.std, "high": base.mean + base.std, "mean": base.mean}]
         around = alt.Chart(table(band))
         layers.append(
