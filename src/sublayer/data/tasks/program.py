@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 VARIABLES = "xyzprabcdefghijklmnoqstuvw"
 LEAST, MOST = 1, 10
 """Values of variables, and constants."""
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {"<": operator.lt, ">": operator.gt, "==": operator.eq}
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {"<": operator.lt, ">": operator.gt, "==": operator.eq}
 
 
 def printed(words: Sequence[str]) -> list[int | None]:
