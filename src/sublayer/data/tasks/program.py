@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 VARIABLES = "xyzprabcdefghijklmnoqstuvw"
 LEAST, MOST = 1, 10
