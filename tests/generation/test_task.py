@@ -33,7 +33,7 @@ WARM = Sampling(temperature=1.0)
         ("gpt2", [[1]], {"eos": 61}, "id 61 is outside the vocabulary of 61"),
         ("bert-base", [[1]], {}, "model: Encoder does not write from left to right; use a decoder"),
         ("transformer", [[1]], {}, "source: an encoder-decoder writes about a source"),
-        ("transformer", [[1]], {"source": [[1], [2]]}, "source: 2 rows for 1 prompts; give one each"),
+        ("transformer", [[1]], {"source": [[1], [2]]}, "source: 2 rows for 1 prompt; give one each"),
         ("transformer", [[1]], {"source": [[99]]}, r"source\[0\]: id 99 is outside the vocabulary"),
         ("transformer", [[1]], {"source": [[]]}, r"source\[0\]: the row is empty"),
     ],
@@ -49,5 +49,5 @@ def test_wrong_input_is_refused(paper, prompts, options, message):
 @pytest.mark.parametrize("sampling", [Sampling(), WARM], ids=["greedy", "drawn"])
 def test_seeds_are_one_each(sampling):
     for write in (generate, stream):
-        with pytest.raises(ValueError, match="seed: 2 seeds for 1 prompts; give one each, or a single one"):
+        with pytest.raises(ValueError, match="seed: 2 seeds for 1 prompt; give one each, or a single one"):
             write(writer("gpt2"), [[1]], tokens=4, seed=[1, 2], sampling=sampling)

@@ -29,12 +29,15 @@ POSITIONS = [
     {"kind": "sinusoidal"},
     {"kind": "learned", "limit": 96},
     {"kind": "shaw", "clip": 3},
+    {"kind": "relative_key", "clip": 3},
     {"kind": "relative_xl", "scope": "stack", "clamp": 6},
     {"kind": "relative_xl", "scope": "layer"},
     {"kind": "rotary"},
     {"kind": "alibi"},
     {"kind": "distance"},
 ]
+BACKWARDS = {"relative_xl", "relative_key"}
+"""Which know distances to the past only."""
 feedforwards = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(["dense", "glu"]),
@@ -83,12 +86,15 @@ def attentions(draw, causal: bool):
 @st.composite
 def decoders(draw):
     embedding, head = draw(st.sampled_from(ENDS))
+    one, other, position = draw(attentions(True)), draw(attentions(True)), draw(st.sampled_from(POSITIONS))
+    if position["kind"] == "relative_key":  # one table for heads of one size
+        other |= {name: one[name] for name in ("heads", "kv_heads", "head_dim")}
     stack = {
         "kind": "plain",
         "layout": draw(st.sampled_from(["(sf)x2", "(sft)x2", "s(f)x2 t", "(st)x2 f"])),
-        "alphabet": {"s": draw(attentions(True)), "t": draw(attentions(True)), "f": draw(feedforwards)},
+        "alphabet": {"s": one, "t": other, "f": draw(feedforwards)},
         "residual": draw(residuals),
-        "position": draw(st.sampled_from(POSITIONS)),
+        "position": position,
         "final_norm": draw(norms),
     }
     return {"kind": "decoder", "vocab": 61, "dim": 32, "embedding": embedding, "stack": stack, "head": head}
@@ -101,7 +107,7 @@ def encoders(draw):
         "layout": "(sf)x2",
         "alphabet": {"s": draw(attentions(False)), "f": draw(feedforwards)},
         "residual": draw(residuals),
-        "position": draw(st.sampled_from([position for position in POSITIONS if position["kind"] != "relative_xl"])),
+        "position": draw(st.sampled_from([one for one in POSITIONS if one["kind"] not in BACKWARDS])),
     }
     embedding = {"kind": "token", "types": draw(st.sampled_from([0, 2]))}
     return {"kind": "encoder", "vocab": 61, "dim": 32, "embedding": embedding, "stack": stack, "head": "masked_lm"}

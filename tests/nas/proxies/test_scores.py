@@ -275,7 +275,7 @@ def test_refusals():
         proxies.score("synflo", tiny(), batch)
     with pytest.raises(ValueError, match="snip: 0 batches of tokens given, 1 at least"):
         proxies.score("snip", tiny())
-    with pytest.raises(ValueError, match="short_training: 1 batches of tokens given, 2 at least"):
+    with pytest.raises(ValueError, match="short_training: 1 batch of tokens given, 2 at least"):
         proxies.score("short_training", tiny(), batch)
     for name in ("jacob_cov", "relu_log_det"):
         with pytest.raises(ValueError, match=f"{name}: one row given"):

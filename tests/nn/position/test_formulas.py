@@ -151,14 +151,14 @@ def test_sinusoids_are_the_papers_up_to_order():
 def test_embeddings_of_places_are_added():
     x, scene = torch.zeros(1, L, D), Scene(torch.arange(3, 3 + L)[None], start=3)
     torch.testing.assert_close(
-        Sinusoidal.Config().build(D).embed(x, scene)[0], sinusoid(torch.arange(3, 3 + L), D, torch.float64)
+        Sinusoidal.Config().build(D, K).embed(x, scene)[0], sinusoid(torch.arange(3, 3 + L), D, torch.float64)
     )
-    learned = lively(Learned.Config(limit=9, offset=2).build(D))
+    learned = lively(Learned.Config(limit=9, offset=2).build(D, K))
     torch.testing.assert_close(learned.embed(x, scene)[0], learned.weight[5 : 5 + L])
 
 
 def test_learned_positions_end_and_start_somewhere():
-    learned = Learned.Config(limit=4).build(D)
+    learned = Learned.Config(limit=4).build(D, K)
     with pytest.raises(ValueError, match=r"end at 4, got a sequence that reaches place 5\. Set position.limit=5"):
         learned.embed(torch.zeros(1, L, D), Scene(torch.arange(L)[None]))
     ragged = Scene(torch.tensor([[-1, 0]]), valid_BL=torch.ones(1, 2, dtype=torch.bool))
