@@ -7,7 +7,7 @@ import torch
 
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.part import Place
-from sublayer.nn.position import Alibi, Distance, Learned, NoPosition, RelativeXL, Rotary, Shaw, Sinusoidal
+from sublayer.nn.position import Alibi, Distance, Learned, NoPosition, RelativeKey, RelativeXL, Rotary, Shaw, Sinusoidal
 from sublayer.nn.position.alibi import slopes
 from sublayer.nn.position.relative_xl import skew
 from sublayer.nn.position.sinusoidal import sinusoid
@@ -74,6 +74,13 @@ def test_alibi():
 def test_alibi_slopes_are_the_papers():
     assert slopes(8, 8.0) == [2**-h for h in range(1, 9)]
     assert slopes(12, 8.0)[8:] == [2 ** -(0.5 + h) for h in range(4)]
+
+
+def test_vectors_on_keys():
+    part = attention(RelativeKey.Config(clip=2))
+    x, y = run(part)
+    table = part.position.shared.key_RK
+    torch.testing.assert_close(y, by_formula(part, x, lambda q, k, h, i, j: q @ (k + table[min(i - j, 2)])))
 
 
 def test_shaw():
