@@ -55,12 +55,13 @@ class Algorithmic(Task):
         inputs_ESW = np.empty((count, self.config.length, WORDS), np.int8)
         answers_ESW = np.full_like(inputs_ESW, -1)
         values_EK = np.zeros((count, self.config.variables), np.int64)
+        number = {symbol: n for n, symbol in enumerate(self.symbols)}
         for n in range(self.config.length):
             row_E7 = draw(dice, values_EK, len(self.comparisons))
-            inputs_ESW[:, n] = write(row_E7, self.tokenizer.index, self.comparisons)
+            inputs_ESW[:, n] = write(row_E7, number, self.comparisons)
             prints_E = row_E7[:, KIND] == PRINT
             answers_ESW[prints_E, n, -1] = values_EK[prints_E, row_E7[prints_E, NAME]] - LEAST
             execute(row_E7, values_EK, self.comparisons)
-        end_E1 = np.full((count, 1), self.tokenizer.index["END"], np.int8)
+        end_E1 = np.full((count, 1), number["END"], np.int8)
         inputs_EL, answers_EL = inputs_ESW.reshape(count, -1), answers_ESW.reshape(count, -1)
         return np.hstack([inputs_EL, end_E1]), np.hstack([answers_EL, np.full_like(end_E1, -1)])
