@@ -1,6 +1,7 @@
 """`sublayer compare`: variants as they are typed, a table as people and programs read it, refusals in one line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -75,8 +76,13 @@ def test_equal_parameters_and_learning_rates(run):
         (("gpt2", "bert-base", "--steps", "1"), "learn different things"),
         (("gpt2", "llama"), "the budget is missing"),
         (("gpt2", "llama", "--tokens", "many"), "--tokens 'many': expected a number"),
+        (("gpt2", "llama", "--tokens", ""), "--tokens '': expected a number"),
+        (("gpt2", "llama", "--steps", ""), "--steps '': expected a number"),
+        (("gpt2", "llama", "--steps", "1", "--lr", ""), "--lr '': expected a number"),
+        (("gpt2", "", "--steps", "1"), "'' is not a variant: it is empty; write"),
         (("gpt2", "llama", "--steps", "0"), "--steps 0: expected a number above 0"),
         (("gpt2", "llama", "--steps", "1", "--seeds", "0"), "seeds: none"),
+        (("gpt2", "llama", "--steps", "1", "--seeds", f"1,{2**64}"), "train.seed: input should be less than"),
         (("gpt2", "llama", "--steps", "1", "--seeds", "x"), "--seeds 'x': expected how many"),
         (("gpt2", "llama", "--steps", "1", "--lr", "fast"), "--lr 'fast': expected a number"),
         (("gpt2", "llama", "--steps", "1", "--workers", "0"), "workers=0: at least 1"),
@@ -90,3 +96,4 @@ def test_refusals(refuse, words, said):
     data = () if "--data" in words else ("--data", "book.txt")
     small = [word for word in SMALL if not word.startswith(("s.", "f."))]
     assert said in refuse("compare", *words, *data, *small, "--out", "out")
+    assert not Path("out").exists()

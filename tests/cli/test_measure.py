@@ -43,6 +43,7 @@ def test_a_device_too_noisy_is_refused(refuse, monkeypatch):
         (["gpt2", "--length", "100000"], "learned positions"),
         (["llama", "dim=512", "--length", "1000000", "--batch", "60000"], "a pass needs"),
         (["gpt2", "--seconds", "-1"], "seconds=-1"),
+        (["gpt2", "--seconds", "inf"], "seconds=inf: repeats take time, and have to end"),
         (["bert-base", "--task", "token"], "use prefill"),
         (["gpt2", "--device", "nonsense"], "nonsense"),
     ],

@@ -82,10 +82,10 @@ def compare(
     load_plugins(plugins)
     variants = [_variant(word) for word in words if not _is_change(word)]
     changes = read_overrides(tuple(word for word in words if _is_change(word)))
-    rates = [_number("--lr", rate) for rate in lr.split(",")] if lr else []
+    rates = [] if lr is None else [_number("--lr", rate) for rate in lr.split(",")]
     changes |= {"train.lr": rates[0]} if len(rates) == 1 else {}
-    changes |= {"train.tokens": _count("--tokens", tokens)} if tokens else {}
-    changes |= {"train.steps": _count("--steps", steps)} if steps else {}
+    changes |= {"train.tokens": _count("--tokens", tokens)} if tokens is not None else {}
+    changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
     changes |= {"train.minutes": minutes} if minutes is not None else {}
     place = out or f"comparisons/{'-'.join(comparison.slugs(variants))[:80]}"
     with work.pool(ray, workers, plugins) as pool, Board() as board:
@@ -114,10 +114,12 @@ def _variant(word: str) -> Variant:
     from sublayer.comparison import Variant
 
     try:
-        name, *changes = shlex.split(word)
+        words = shlex.split(word)
     except ValueError as error:
-        raise ValueError(f"{word!r} is not a variant: {error or 'it is empty'}; write 'gpt2 position=rotary'") from None
-    return Variant.of(name, read_overrides(tuple(changes)))
+        raise ValueError(f"{word!r} is not a variant: {error}; write 'gpt2 position=rotary'") from None
+    if not words:
+        raise ValueError(f"{word!r} is not a variant: it is empty; write 'gpt2 position=rotary'")
+    return Variant.of(words[0], read_overrides(tuple(words[1:])))
 
 
 def _count(option: str, said: str) -> int:

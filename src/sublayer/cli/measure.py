@@ -70,8 +70,8 @@ def measure(
     changes = read_overrides(tuple(word for word in words if "=" in word))
     if not names:
         raise ValueError("measure: no model is named; give a paper (sublayer list), a config file or a run")
-    if not seconds > 0:
-        raise ValueError(f"seconds={seconds:g}: repeats take time; give more than 0")
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"seconds={seconds:g}: repeats take time, and have to end; give a number above 0")
     how = Setting.parse(
         {"task": task, "length": length, "memory": memory, "frozen": frozen}
         | {"batch": batch, "threads": threads, "device": device}

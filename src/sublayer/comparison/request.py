@@ -86,6 +86,8 @@ def settle(
             "longer text"
         )
     common = budgeted(TrainConfig(), train)
+    for seed in seeds:
+        common.override({"seed": seed}, "train")
     models = [fitted(variant, model, text) for variant in variants]
     target = models[0].cost().params if equal_params == "first" else _number(equal_params)
     if target is not None:

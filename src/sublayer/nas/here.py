@@ -62,8 +62,8 @@ def search_here(
     """
     if train < 0:
         raise ValueError(f"train={train}: expected how many of the front to train, 0 or more")
-    if not seconds > 0:
-        raise ValueError(f"seconds={seconds:g}: repeats take time; give more than 0")
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"seconds={seconds:g}: repeats take time, and have to end; give a number above 0")
     if train and text is None:
         raise ValueError(f"train={train}: there is no text to train on; add --data FILE")
     settled, wanted = (setting or Setting()).settled(), read_objectives(objectives)

@@ -64,7 +64,8 @@ def read(name: str, changes: Mapping[str, Any] | None = None, rules: Iterable[st
     except ConfigError as error:
         if not str(error).startswith("unknown paper"):
             raise
-        raise ConfigError(f"{error} Spaces are {', '.join(SPACES)}") from None
+        end = "" if str(error).endswith("?") else "."
+        raise ConfigError(f"{error}{end} Spaces are {', '.join(SPACES)}") from None
     return Space.of(base, choices, rules)
 
 

@@ -170,8 +170,8 @@ def find_device(wanted: str | None, local: int = 0, key: str = "train.device") -
             torch.accelerator.set_device_index(device.index)
         torch.empty(1, device=device).cpu()  # a device without memory (meta) refuses
     except (RuntimeError, AssertionError) as error:
-        asked, reason = wanted or f"{accelerator}:{local}", str(error).splitlines()[0]
+        asked, reason = wanted or f"{accelerator}:{local}", str(error).splitlines()[0].rstrip(".")
         raise ValueError(
-            f"{key}: {asked!r} cannot be used: {reason} Leave it out, use cpu, or use fewer processes"
+            f"{key}: {asked!r} cannot be used: {reason}. Leave it out, use cpu, or use fewer processes"
         ) from None
     return device

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -125,7 +126,7 @@ def _rows(path: Path) -> list[Row]:
     try:
         columns = [name.strip() for name in reader.fieldnames or ()]
         if "ppl" not in columns:
-            told = ", ".join(columns) or "none"
+            told = textwrap.shorten(", ".join(columns), 200, placeholder=" …") or "none"
             raise ValueError(f"{path}: no column ppl, which says how good a model is in truth; the columns are {told}")
         reader.fieldnames = columns
         rows = [Row(path, reader.line_num, cells) for cells in reader]
