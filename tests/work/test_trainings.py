@@ -11,7 +11,7 @@ from sublayer import work
 from sublayer.runs import Run
 from sublayer.work import trainings
 from sublayer.work.parcel import pack, unpack
-from sublayer.work.trainings import is_done, sent, train_all, trained
+from sublayer.work.trainings import is_done, scores, sent, train_all, trained
 from tests.training import tiny
 from tests.training.killing import live
 from tests.work.asked import task
@@ -68,6 +68,24 @@ def test_a_text_that_is_not_the_one_is_refused_and_names_the_machine(book, tmp_p
         trained({**task(book, tmp_path / "run"), "text": "another"})
     with pytest.raises(ValueError, match=r"^on .*no\.txt.* Every machine of the cluster must reach the text"):
         sent(task(tmp_path / "no.txt", tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("diverged.json", "{", r"diverged\.json: cannot be read: .* put it back"),
+        ("diverged.json", "[]", r"diverged\.json: not an object of JSON"),
+        ("diverged.json", "{}", r"diverged\.json: no why in it; it was damaged or edited, put it back"),
+        ("clock.jsonl", "{}\n", r"clock\.jsonl: no seconds in its last line; it was damaged or edited, put it back"),
+        ("metrics.jsonl", "", r"metrics\.jsonl: no score on valid in it, though its run has ended; it was damaged"),
+    ],
+)
+def test_damaged_files_of_a_run_that_is_done(book, tmp_path, name, text, said):
+    trained(task(book, tmp_path / "run"))
+    (tmp_path / "run" / name).write_text(text)
+    with pytest.raises(ValueError, match=said) as error:
+        [scores(run) for _, run in train_all(work.pool(), [task(book, tmp_path / "run")])]
+    assert "\n" not in str(error.value)
 
 
 def test_one_that_diverges_is_done_and_says_why(book, tmp_path):

@@ -67,7 +67,7 @@ def standing(path: Path) -> tuple[float, float]:
         lines = [line for line in run.metrics if "loss" in line]
         if not lines:
             return 0.0, 0.0
-        return min(1.0, _share(run.asked["train"], lines[-1], list(run.clock)[-1]["seconds"])), lines[-1]["loss"]
+        return min(1.0, _share(run.asked["train"], lines[-1], run.seconds)), lines[-1]["loss"]
     except (ValueError, OSError, IndexError):  # it is being written, or moved
         return 0.0, 0.0
 

@@ -49,7 +49,7 @@ def told(run: Run) -> dict[str, Any]:
 def describe(run: Run) -> dict[str, Any]:
     """What its files say, without a model being built."""
     train = run.asked["train"]
-    metrics, clock = list(run.metrics), list(run.clock)
+    metrics = list(run.metrics)
     valid = [line for line in metrics if "valid_loss" in line]
     best = min(valid, key=lambda line: line["valid_loss"], default={})
     stack = run.model_config.stacks
@@ -63,7 +63,7 @@ def describe(run: Run) -> dict[str, Any]:
         "tokens": metrics[-1]["tokens"] if metrics else 0,
         "valid_loss": best.get("valid_loss"),
         "valid_bits_per_byte": best.get("valid_bits_per_byte"),
-        "minutes": round(clock[-1]["seconds"] / 60, 2) if clock else 0.0,
+        "minutes": round(run.seconds / 60, 2),
         "checkpoints": [one.step for one in run.checkpoints],
     }
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 from sublayer.runs import Run
-from sublayer.work.trainings import why_diverged
+from sublayer.work.trainings import scores, why_diverged
 
 
 @dataclass(frozen=True)
@@ -22,16 +21,16 @@ class Result:
     @property
     def loss(self) -> float | None:
         """On valid, at the end; None if it diverged."""
-        return None if self.diverged else self._valid[-1]["valid_loss"]
+        return None if self.diverged else scores(self.run)[-1]["valid_loss"]
 
     @property
     def best(self) -> float | None:
         """On valid, at any time."""
-        return None if self.diverged else min(line["valid_loss"] for line in self._valid)
+        return None if self.diverged else min(line["valid_loss"] for line in scores(self.run))
 
     @property
     def bits_per_byte(self) -> float | None:
-        return None if self.diverged else self._valid[-1].get("valid_bits_per_byte")
+        return None if self.diverged else scores(self.run)[-1].get("valid_bits_per_byte")
 
     @property
     def accuracy(self) -> float | None:
@@ -62,7 +61,3 @@ class Result:
             if b["step"] > a["step"] and b["seconds"] > a["seconds"]
         ]
         return median(rates) if rates else None
-
-    @property
-    def _valid(self) -> list[dict[str, Any]]:
-        return [line for line in self.run.metrics if "valid_loss" in line]

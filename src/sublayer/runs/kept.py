@@ -96,7 +96,8 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
         file.write(json.dumps(data, indent=2).encode() + b"\n")
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path, needs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """needs: names that must be in it."""
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -105,6 +106,9 @@ def read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: cannot be read: {error}; it was damaged or edited, put it back") from None
     if not isinstance(data, dict):
         raise ValueError(f"{path}: not an object of JSON; it was damaged or edited, put it back")
+    for name in needs:
+        if name not in data:
+            raise ValueError(f"{path}: no {name} in it; it was damaged or edited, put it back")
     return data
 
 

@@ -105,6 +105,14 @@ class Run:
         return Lines(self.path / "clock.jsonl")
 
     @property
+    def seconds(self) -> float:
+        """Spent on it so far, by its clock."""
+        lines = list(self.clock)
+        if lines and "seconds" not in lines[-1]:
+            raise ValueError(f"{self.clock.path}: no seconds in its last line; it was damaged or edited, put it back")
+        return lines[-1]["seconds"] if lines else 0.0
+
+    @property
     def checkpoints(self) -> list[Checkpoint]:
         """From the first to the last."""
         folders = (path for path in _listed(self.path / CHECKPOINTS) if path.name.isdigit())

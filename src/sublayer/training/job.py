@@ -133,8 +133,7 @@ def _resume(run: Run, config: TrainConfig, world: World, step: int | None, tell:
         drop_later(run, trainee.progress.step)
         run.metrics.cut(0 if checkpoint is None else checkpoint.notes["metrics"])
         run.clock.mend()
-    clock = list(run.clock)
-    watch = Stopwatch(clock[-1]["seconds"] if clock else 0.0)
+    watch = Stopwatch(run.seconds)
     if world.main:
         tell.start(title(run, config, data, trainee))
     begun = trainee.progress.step

@@ -90,7 +90,18 @@ def check_same(task: Task) -> None:
 def why_diverged(run: Run) -> str | None:
     """What ended a training that went wrong; None if none did."""
     path = run.path / DIVERGED
-    return json.loads(path.read_bytes())["why"] if path.exists() else None
+    return kept.read(path, ("why",))["why"] if path.exists() else None
+
+
+def scores(run: Run) -> list[dict[str, Any]]:
+    """On valid, of a training that ended well: so there are some."""
+    lines = [line for line in run.metrics if "valid_loss" in line]
+    if not lines:
+        raise ValueError(
+            f"{run.metrics.path}: no score on valid in it, though its run has ended; it was damaged or edited, put it "
+            "back, or move the run away to train it anew"
+        )
+    return lines
 
 
 def is_done(out: Path | str) -> bool:
@@ -103,9 +114,8 @@ def is_done(out: Path | str) -> bool:
     config, checkpoints = TrainConfig.parse(run.asked["train"]), run.checkpoints
     if not checkpoints:
         return False
-    last, clock = checkpoints[-1], list(run.clock)
-    watch = Stopwatch(clock[-1]["seconds"] if clock else 0.0)
-    over = Budget(config, watch).over(Progress(**last.notes["progress"]))
+    last = checkpoints[-1]
+    over = Budget(config, Stopwatch(run.seconds)).over(Progress(**last.notes["progress"]))
     return bool(over) and (not config.average or (last.path / "average.safetensors").exists())
 
 

@@ -2,10 +2,11 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
-from sublayer import work
+from sublayer import config, work
 from sublayer.data import DataConfig
 from sublayer.nas.proxies import judging, table
 from sublayer.nas.proxies.study import Request, Study
@@ -118,8 +119,15 @@ def test_refusals(study, book, tmp_path):
         Study.begin(tmp_path, asked(book))
     with pytest.raises(ValueError, match="models=99: 36 different ones were found"):
         Study(tmp_path, asked(book, models=99)).sample()
+    none = replace(asked(book), space=Space.of(config("gpt2"), {"dim": "32|64"}))
+    with pytest.raises(ValueError, match=r"the space is empty: .* heads=12 does not divide dim="):
+        Study(tmp_path, none).sample()
     with study.held(), pytest.raises(ValueError, match="another process is at work there"):
         Study.begin(study.path, asked(book))
+    (study.path / "latency.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match=r"latency\.jsonl: a line has no number, so it was damaged or edited"):
+        study.finish()
+    (study.path / "latency.jsonl").unlink()
     (study.path / "proxies.json").write_text(json.dumps({"format": 1, "seed": 0}))
     with pytest.raises(ValueError, match="its checksum does not match, so it was damaged or edited"):
         Study.begin(study.path, asked(book))

@@ -198,6 +198,22 @@ def test_one_that_diverges_is_told_and_the_others_go_on(book, tmp_path, monkeypa
     assert small.run(book, tmp_path / "out", **asked) == shown
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("environment.json", "no threads in it; it was damaged or edited, put it back"),
+        ("searches/0/result.json", "no seed in it; it was damaged"),
+        ("scores/base-0.json", "no name in it; it was damaged"),
+    ],
+)
+def test_a_damaged_file(book, tmp_path, name, said):
+    asked = {"retrained": True, "steps": 10}
+    small.run(book, tmp_path / "out", **asked)
+    (tmp_path / "out" / name).write_text("{}")
+    with pytest.raises(ValueError, match=f"{name}: {said}"):
+        small.run(book, tmp_path / "out", **asked)
+
+
 # Refused
 
 

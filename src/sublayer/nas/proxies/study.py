@@ -19,6 +19,7 @@ from random import Random
 from typing import Any
 
 from sublayer.data import DataConfig, Windows, prepare
+from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
 from sublayer.nas.proxies.judging import judge
@@ -99,6 +100,8 @@ class Study:
                 found.setdefault(made.hash, made.config)
         if len(found) == self.request.models:
             return list(found.values())
+        if not found:
+            raise ConfigError(empty(space))
         raise ConfigError(
             f"models={self.request.models}: {len(found)} different ones were found in the space; ask for fewer, or "
             "give it more to choose from"
@@ -153,8 +156,8 @@ class Study:
     def held(self) -> Iterator[None]:
         """One process at a time works on a study."""
         with kept.held(self.path, "at work there"):
-            self._scores.mend()
-            self._latency.mend()
+            _mend(self._scores, ("number", "scores", "seconds"))
+            _mend(self._latency, ("number", "latency"))
             yield
 
     def _task(self, number: int, config: Model.Config) -> dict[str, Any]:
@@ -200,3 +203,14 @@ class Study:
     @property
     def _latency(self) -> Lines:
         return Lines(self.path / "latency.jsonl")
+
+
+def _mend(lines: Lines, needs: tuple[str, ...]) -> None:
+    lines.mend()
+    for line in lines:
+        for name in needs:
+            if name not in line:
+                raise ValueError(
+                    f"{lines.path}: a line has no {name}, so it was damaged or edited; remove that line, and what it "
+                    "held is found anew"
+                )

@@ -31,6 +31,8 @@ from sublayer.training.config import TrainConfig
 ASKED, ENVIRONMENT, TOKENIZER, FIGURES = "supernet.json", "environment.json", "tokenizer.json", "figures.json"
 SEALED: dict[str, type[Config]] = {"model": Model.Config, "search": SearchConfig, "train": TrainConfig}
 """What stays as it was when a folder is gone on with; seeds and PAR coefficients may be added."""
+FOUND, SCORED = ("seed", "word", "layout"), ("name", "kind", "layout", "seed", "p", "perplexity")
+"""What the figures are made of: of a seed's result, of a run's score."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Folder:
 
     @property
     def environment(self) -> dict[str, Any]:
-        return kept.read(self.path / ENVIRONMENT)
+        return kept.read(self.path / ENVIRONMENT, ("threads",))
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -103,14 +105,14 @@ class Folder:
 
     def result(self, seed: int) -> dict[str, Any] | None:
         """What a seed found, once it has ended."""
-        return _read_if(self.seed(seed).path / "result.json")
+        return _read_if(self.seed(seed).path / "result.json", FOUND)
 
     def run(self, name: str) -> Path:
         return self.path / "runs" / name
 
     def score(self, name: str) -> dict[str, Any] | None:
         """Of a run that has ended."""
-        return _read_if(self.path / "scores" / f"{name}.json")
+        return _read_if(self.path / "scores" / f"{name}.json", SCORED)
 
     def keep_score(self, name: str, score: dict[str, Any]) -> None:
         kept.write(self.path / "scores" / f"{name}.json", score)
@@ -120,8 +122,8 @@ class Folder:
         return kept.held(self.path, "searching there", (ASKED, ENVIRONMENT, FIGURES))
 
 
-def _read_if(path: Path) -> dict[str, Any] | None:
-    return kept.read(path) if path.exists() else None
+def _read_if(path: Path, needs: tuple[str, ...]) -> dict[str, Any] | None:
+    return kept.read(path, needs) if path.exists() else None
 
 
 def _names(folder: Path) -> list[str]:

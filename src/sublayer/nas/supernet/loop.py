@@ -43,8 +43,7 @@ def search_seed(folder: Folder, seed: int, data: Dataset, tell: Teller) -> dict[
 
 
 def walk(searcher: Searcher, run: Run, log_every: int, save_every: int, tell: Teller) -> None:
-    clock, line = list(run.clock), {}
-    watch = Stopwatch(clock[-1]["seconds"] if clock else 0.0)
+    watch, line = Stopwatch(run.seconds), {}
     recent = {role: Recent() for role in searcher.trainees}
     weights, saved = searcher.trainees["weights"], searcher.step
     while not searcher.over:

@@ -10,7 +10,7 @@ from typing import Any
 from sublayer import work
 from sublayer.nas.supernet.folder import Folder
 from sublayer.nn import layout as layouts
-from sublayer.work.trainings import train_all, why_diverged
+from sublayer.work.trainings import scores, train_all, why_diverged
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,7 @@ def retrain(folder: Folder, candidate: Candidate) -> dict[str, Any]:
         return score
     ((_, run),) = train_all(work.pool(), [_task(folder, candidate)])
     why = why_diverged(run)
-    losses = [line["valid_loss"] for line in run.metrics if "valid_loss" in line]
-    loss = None if why else min(losses)
+    loss = None if why else min(line["valid_loss"] for line in scores(run))
     score = {
         "name": candidate.name,
         "kind": candidate.kind,
