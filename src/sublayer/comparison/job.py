@@ -107,7 +107,8 @@ def read(request: Request, folder: Folder, measure: Measure | None, setting: Set
     if measure is None:
         return [None] * len(models)
     length = min(entry.train.length for entry in request.entries)
-    task = "segment" if isinstance(models[0], Decoder.Config) else "prefill"
+    scores = isinstance(models[0], Decoder.Config) and models[0].head.speaks
+    task = "segment" if scores else "prefill"
     how = setting or Setting(task=task, length=length)
     try:
         return [

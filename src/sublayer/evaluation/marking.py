@@ -36,7 +36,7 @@ def mark(
     carry = bool(model.config.carries if carry is None else carry) and not examples.alone
     check(model, examples, carry)
     rows = batch or max(1, AT_ONCE // (length if carry else examples.longest))
-    tally, state, done = Tally(examples.episodes), None, 0
+    tally, state, done, total = Tally(examples.episodes), None, 0, int(examples.asked.sum())
     device = next(model.parameters()).device
     with reading(model):
         for found, episode_BL in exam(examples, min(rows, examples.episodes), length, carry=carry):
@@ -48,7 +48,7 @@ def mark(
             tally.add(nats, model.head(h_BLD).argmax(-1) == targets_BL, here.weights_BL, episode_BL)
             done += int(here.weights_BL.sum())
             if on_batch:
-                on_batch(done, int(examples.asked.sum()))
+                on_batch(done, total)
     return tally.marks
 
 

@@ -27,7 +27,7 @@ class TrainConfig(Config, tag="train"):
     batch: Annotated[Count, Field(le=2**20)] = 16
     """Rows read at a time, by all processes together."""
     length: Annotated[Count, Field(le=2**24)] = 128
-    """Tokens in a row."""
+    """Tokens in a row; where a task is learned without carrying state, a row is an episode instead."""
     accumulate: Count = 1
     """Batches to one optimiser step."""
     seed: Seed = 0

@@ -112,7 +112,7 @@ class Chains(Batches):
             self.passes, self.position = self.passes + 1, 0
         place_BL = self.start_B[:, None] + self.position + np.arange(self.length)
         fresh, self.position = self.position == 0, self.position + self.length
-        asked_B = self.examples.asked[place_BL].sum(1)
+        asked_B = (self.examples.answers_N[place_BL] >= 0).sum(1)
         return _take(self.examples, place_BL[self.row_B], fresh=fresh, share=_share(asked_B, self.row_B))
 
 
