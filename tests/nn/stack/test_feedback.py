@@ -42,6 +42,7 @@ SLOW = {
     "shaw": {"position": "shaw"},
     "distances": {"position": "distance"},
     "relative_xl": {"position": "relative_xl"},
+    "windows that widen": {"s.pattern": {"kind": "window", "size": 3}, "s.pattern.size": [3, 6]},
 }
 
 

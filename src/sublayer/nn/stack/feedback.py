@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -73,6 +74,11 @@ class Feedback(Stack):
             of = {self.reads[n]: self.layer_of[n] if self.compose.by_layer else 0 for n in self.attentions}
             return tuple(of[keys] for keys in sorted(of))
 
+        def widest(self, keys: int) -> MultiHead.Config:
+            """Of the attentions that read a set of keys and values, the one that looks back farthest."""
+            readers = [part for n, part in self.attentions.items() if self.reads[n] == keys]
+            return max(readers, key=lambda part: math.inf if part.pattern.reach is None else part.pattern.reach)
+
         @model_validator(mode="after")
         def _feeds_back(self) -> Feedback.Config:
             self.compose.check(self.layers)
@@ -95,19 +101,15 @@ class Feedback(Stack):
             return own + len(self.parts) * self.residual.params(dim)
 
         def flops(self, dim: int, work: Work) -> int:
-            place, first = self.place(dim), next(iter(self.attentions.values()))
-            again = work.memory if first.reach is None else min(work.memory, first.reach)
-            projected = work.length + (again if first.memory.hidden and not work.frozen else 0)
-            total = sum(2 * projected * key_value_params(part.but(bias=False), dim) for part in self._projections())
+            place, total = self.place(dim), 0
+            for part in map(self.widest, range(len(self.streams))):
+                again = work.memory if part.reach is None else min(work.memory, part.reach)
+                projected = work.length + (again if part.memory.hidden and not work.frozen else 0)
+                total += 2 * projected * key_value_params(part.but(bias=False), dim)
             for n, part in enumerate(self.parts):
                 attention = self.attentions.get(n)
                 total += recall_flops(attention, place, work) if attention else part.flops(place, work)
             return total + len(self.parts) * self.residual.flops(dim, work.length)
-
-        def _projections(self) -> list[MultiHead.Config]:
-            """One for each set of keys and values."""
-            by_set = {self.reads[n]: part for n, part in self.attentions.items()}
-            return [by_set[keys] for keys in range(len(self.streams))]
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
@@ -197,12 +199,12 @@ class Feedback(Stack):
         k_BG1K, v_BG1K = self._project(n, m_B1D, here, 0)
         if keys is None:
             return KeyValues(Growing.of(k_BG1K, 2), Growing.of(v_BG1K, 2))
-        sees = self.readers(n)[0].config.sees
+        sees = self.config.widest(n).sees
         return KeyValues(keys.k.append(k_BG1K, sees), keys.v.append(v_BG1K, sees))
 
     def _recalled(self, n: int, memory: Hidden | KeyValues | None, scene: Scene) -> KeyValues | None:
         """Keys and values of what was remembered."""
-        config = self.readers(n)[0].config
+        config = self.config.widest(n)
         if isinstance(memory, KeyValues) and config.reach is not None:
             return KeyValues(memory.k.tail(config.reach), memory.v.tail(config.reach))
         if not isinstance(memory, Hidden):
@@ -215,7 +217,7 @@ class Feedback(Stack):
     def _kept(
         self, n: int, memory: Hidden | KeyValues | None, keys: KeyValues | None, m_BLD: Tensor
     ) -> Hidden | KeyValues | None:
-        config = self.readers(n)[0].config
+        config = self.config.widest(n)
         if isinstance(config.memory, NoMemory.Config):
             return None
         if not config.memory.hidden or isinstance(memory, KeyValues):
