@@ -6,6 +6,7 @@ import re
 import pytest
 
 import sublayer
+from sublayer.generation.native import step
 from tests.training import tiny
 
 
@@ -86,6 +87,15 @@ def test_a_checkpoint_of_choice(write):
     words = ("--prompt", "line", "--tokens", "30", "--temperature", "0.3")
     assert write(*words) == write(*words, "--step", "4")
     assert write(*words, "--step", "2")
+
+
+def test_a_feedback_memory_with_and_without_native_code(run, book, tmp_path, monkeypatch):
+    changes = {"data__tokenizer": "char", "s__memory__length": 8, "position__clip": 8}
+    trained = tiny.train(book, tmp_path / "feedback", "feedback", **changes)
+    words = ("generate", str(trained.path), "--prompt", "line 1", "--prompt", "it", "--tokens", "24", "--seed", "3")
+    fast = run(*words)
+    monkeypatch.setattr(step, "load", lambda source, user: None)
+    assert run(*words) == fast
 
 
 @pytest.mark.parametrize(

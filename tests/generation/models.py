@@ -1,14 +1,18 @@
-"""Models that write, small, and what they would write if everything were computed anew for each id."""
+"""Models that write, small, and what they would write: by the native step and without, or all computed anew."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import torch
 
 import sublayer
+from sublayer.generation.reader import NativeReader, StateReader, read_prompts
+from sublayer.generation.task import Task
 from sublayer.nn.model import EncoderDecoder, Model
 from sublayer.testing import Trial, small
+from sublayer.testing.trial import same
 
 WRITERS = [name for name in sublayer.names() if sublayer.config(name).remembers]
 SOURCE = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5, 8]]
@@ -39,3 +43,20 @@ def recomputed(model: Model, prompt: Sequence[int], tokens: int, source: Sequenc
     for _ in range(tokens):
         written.append(int(scores_after(model, prompt, written, source).argmax()))
     return written
+
+
+@torch.inference_mode()
+def side_by_side(model: Model, prompts: list[list[int]], dice: random.Random, steps: int = 18) -> None:
+    """The native step against the model: within 1e-5 of the scores' size, with rows that come and go."""
+    fast, slow = (read_prompts(Task.of(model, prompts, steps), native) for native in (True, False))
+    assert isinstance(fast, NativeReader)
+    assert isinstance(slow, StateReader)
+    for n in range(steps):
+        same(fast.scores_BV, slow.scores_BV, 1e-5, f"step {n}")
+        if n in (4, 9):  # rows in another number and order
+            rows_B = torch.tensor([dice.randrange(len(fast.scores_BV)) for _ in range(dice.choice([1, 4, 11]))])
+            fast.select(rows_B)
+            slow.select(rows_B)
+        ids_B = (slow.scores_BV.argmax(1) + n) % model.config.vocab
+        fast.read(ids_B)
+        slow.read(ids_B)

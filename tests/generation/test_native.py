@@ -22,7 +22,7 @@ from sublayer.generation.task import Task
 from sublayer.nn.model import Model
 from sublayer.testing import Trial, small
 from sublayer.testing.trial import same
-from tests.generation.models import WRITERS, source_of, writer
+from tests.generation.models import WRITERS, side_by_side, source_of, writer
 
 norms = st.sampled_from(["layer", "rms"])
 POSITIONS = [
@@ -33,6 +33,7 @@ POSITIONS = [
     {"kind": "alibi"},
     {"kind": "relative_xl", "scope": "stack", "clamp": 6},
     {"kind": "relative_xl", "scope": "layer"},
+    {"kind": "relative_key", "clip": 6},
 ]
 
 
@@ -71,28 +72,12 @@ def plain(draw):
     return {"kind": "decoder", "vocab": 31, "dim": 30, "stack": stack, "head": head}
 
 
-def readers(model, prompts):
-    return [read_prompts(Task.of(model, prompts, 18), native) for native in (True, False)]
-
-
 @given(plain(), st.integers(0, 99), st.sampled_from([1, 3, 9, 18]), st.booleans())
 def test_it_equals_the_model(spelled, seed, rows, even):
-    """Within 1e-5 of the scores' size: for few rows and many, with rows that come and go."""
+    """For few rows and many."""
     model, dice = Trial(Model.Config.parse(spelled), seed).model(torch.float32), random.Random(seed)
     prompts = [[dice.randrange(31) for _ in range(5 if even else dice.choice([1, 3, 6]))] for _ in range(rows)]
-    with torch.inference_mode():
-        fast, slow = readers(model, prompts)
-        assert isinstance(fast, NativeReader)
-        assert isinstance(slow, StateReader)
-        for n in range(18):
-            same(fast.scores_BV, slow.scores_BV, 1e-5, f"step {n}")
-            if n in (4, 9):  # rows in another number and order
-                rows_B = torch.tensor([dice.randrange(len(fast.scores_BV)) for _ in range(dice.choice([1, 4, 11]))])
-                fast.select(rows_B)
-                slow.select(rows_B)
-            ids_B = (slow.scores_BV.argmax(1) + n) % 31
-            fast.read(ids_B)
-            slow.read(ids_B)
+    side_by_side(model, prompts, dice)
 
 
 @contextmanager
@@ -109,7 +94,7 @@ def threads(count):
             torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("paper", ["llama", "transformer-xl-24", "opt-350m"])
+@pytest.mark.parametrize("paper", ["llama", "transformer-xl-24", "opt-350m", "feedback", "feedback-tasks"])
 def test_threads_share_the_work(paper):
     model, written, scores = writer(paper), [], []
     for count in (1, 2, 3):

@@ -35,7 +35,7 @@ def generate(
 
     seed: row n draws by seed + n, or by the n-th of several seeds; alone or in a batch, the same seed writes the same.
     stop: ids, and sequences of ids, that end a text. source: what an encoder-decoder reads first, a row each.
-    native: whether plain decoders on a CPU may use the step in C.
+    native: whether decoders on a CPU may use the step in C, where it serves them.
     """
     writing = Writing(Task.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native)
     while not writing.done:

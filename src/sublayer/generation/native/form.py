@@ -15,27 +15,38 @@ class Norm(Structure):
     _fields_ = [("kind", c_int64), ("gain", c_void_p), ("shift", c_void_p), ("eps", c_double)]
 
 
+class Cache(Structure):
+    _fields_ = [
+        ("groups", c_int64),
+        ("size", c_int64),
+        ("capacity", c_int64),
+        ("held", c_int64),
+        ("key", c_void_p),
+        ("value", c_void_p),
+        ("turn", c_void_p),
+        ("stream", c_int64),
+        ("norm", Norm),
+        ("made", Matrix),
+    ]
+
+
 class Sublayer(Structure):
     _fields_ = [
         ("attends", c_int64),
         ("after", c_int64),
+        ("ends", c_int64),
         ("norm", Norm),
         ("enter", Matrix),
         ("leave", Matrix),
         ("heads", c_int64),
-        ("groups", c_int64),
-        ("size", c_int64),
+        ("cache", c_int64),
         ("reach", c_int64),
-        ("turn", c_void_p),
         ("slope", c_void_p),
         ("content", c_void_p),
         ("distance", c_void_p),
         ("far", c_void_p),
         ("reaches", c_int64),
-        ("key", c_void_p),
-        ("value", c_void_p),
-        ("capacity", c_int64),
-        ("held", c_int64),
+        ("apart", c_int64),
         ("gated", c_int64),
         ("activation", c_int64),
     ]
@@ -46,10 +57,16 @@ class Step(Structure):
         ("rows", c_int64),
         ("dim", c_int64),
         ("sublayers", c_int64),
+        ("caches", c_int64),
         ("threads", c_int64),
         ("place", c_int64),
         ("first", c_void_p),
         ("sublayer", POINTER(Sublayer)),
+        ("cache", POINTER(Cache)),
+        ("streams", c_int64),
+        ("layers", c_int64),
+        ("compose", c_void_p),
+        ("memory", c_void_p),
         ("norm", Norm),
         ("head", Matrix),
         ("stream", c_void_p),

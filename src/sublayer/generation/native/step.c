@@ -1,50 +1,61 @@
-/* One token a row through a plain decoder stack: all sublayers in one call.
+/* One token a row through a decoder's stack, plain or Feedback: all sublayers in one call.
 
    Its slow twin is the model itself. At one row a step reads every weight once and multiplies it once, so what counts is
    that the weights stream in without a pause: no framework between two matrices, one parallel region for the whole step.
 
    B rows, D width, H query heads on G key heads of size K, F inner width, C capacity of a cache, M keys attended.
-   Caches are (B, G, C, K). form.py declares the same structs. */
+   form.py declares the same structs. */
 
 #include <math.h>
 #include <string.h>
 
 #include "matrix.h"
 
+#include "attend.h"
+#include "pointwise.h"
+
 #define TILE 12 /* out-features that one thread takes: whole tiles of either product */
 
-enum { NO_NORM, LAYER_NORM, RMS_NORM };
-enum { RELU, GELU, GELU_TANH, SWISH, SIGMOID, LINEAR };
-
 typedef struct {
-    int64_t kind;
-    const float *gain, *shift;
-    double eps;
-} Norm;
+    int64_t groups, size, capacity, held;
+    float *key, *value; /* (B, G, C, K) */
+    const float *turn;  /* rotary cos, then sin, (place, K); or NULL */
+    /* Whose keys and values they are. An attention's own: it appends them before it attends, and `made.weight` is NULL.
+       A Feedback memory's: the step's end makes them of memory vectors, and no place sees itself. */
+    int64_t stream;
+    Norm norm;
+    Matrix made;
+} Cache;
 
 typedef struct {
     int64_t attends, after; /* attention or feed-forward; norm after the sum or before the part */
+    int64_t ends;           /* the layer that ends here, counted from 1; 0 for none, or if nobody asks */
     Norm norm;
     Matrix enter, leave;
-    int64_t heads, groups, size, reach; /* reach: earlier places seen, -1 for all */
-    /* What positions add, NULL where they do not: rotary cos, then sin, (place, K); ALiBi's slopes (H);
-       Transformer-XL's u and v (H, K) and W_r R_d (H, distance, K), far distances first. */
-    const float *turn, *slope, *content, *distance, *far;
-    int64_t reaches; /* distances in `far` */
-    float *key, *value;
-    int64_t capacity, held;
+    int64_t heads, cache, reach; /* reach: earlier places seen, -1 for all */
+    /* What positions add to scores, NULL where they do not: ALiBi's slopes (H); vectors of distances (distance, K), far
+       ones first, beyond which all are alike, for each head, or `apart` 0; with them Transformer-XL's u and v (H, K). */
+    const float *slope, *content, *distance, *far;
+    int64_t reaches, apart; /* distances in `far`, and from one head's to the next */
     int64_t gated, activation;
 } Sublayer;
 
 typedef struct {
-    int64_t rows, dim, sublayers, threads, place;
+    int64_t rows, dim, sublayers, caches, threads, place;
     const int64_t *first; /* (B) each row's first real place: padding stands before it */
     Sublayer *sublayer;
+    Cache *cache;
+    /* A Feedback memory: how much of x^0 and of each layer is in each stream (R, layers + 1); its vectors (R, B, D). */
+    int64_t streams, layers;
+    const float *compose;
+    float *memory;
     Norm norm;
     Matrix head; /* weight NULL: give the hidden vectors */
     float *stream, *wide, *joined, *room, *out;
     int64_t private, columns; /* floats of `room` for each thread, and how many of them `multiply` needs */
 } Step;
+
+INLINE int recalls(const Cache *c) { return c->made.weight != NULL; }
 
 /* This thread's share of N. */
 INLINE void share(int64_t N, int64_t *from, int64_t *to) {
@@ -53,128 +64,62 @@ INLINE void share(int64_t N, int64_t *from, int64_t *to) {
     *to = MIN(N, tiles * (THREAD + 1) / THREADS * TILE);
 }
 
-static void normalise(const Norm *norm, const float *x, float *y, int64_t D) {
-    if (norm->kind == NO_NORM) {
-        memmove(y, x, D * sizeof(float));
-        return;
-    }
-    float mean = norm->kind == LAYER_NORM ? sum(x, D) / D : 0;
-    for (int64_t d = 0; d < D; d++) y[d] = x[d] - mean;
-    float scale = 1.0f / sqrtf(dot(y, y, D) / D + (float)norm->eps);
-    for (int64_t d = 0; d < D; d++) y[d] = y[d] * scale * norm->gain[d];
-    if (norm->shift)
-        for (int64_t d = 0; d < D; d++) y[d] += norm->shift[d];
-}
-
-/* x Φ(x) by erfc(a) = t P(t) e^(−a²), t = 1/(1 + 0.3275911 a), off by 1.5e-7 at most (Abramowitz & Stegun 7.1.26). */
-INLINE float gelu(float x) {
-    float a = fabsf(x) * 0.7071067812f, t = 1 / (1 + 0.3275911f * a), p = 1.061405429f;
-    p = p * t - 1.453152027f;
-    p = p * t + 1.421413741f;
-    p = p * t - 0.284496736f;
-    p = p * t + 0.254829592f;
-    float tail = 0.5f * x * p * t * exponential(-a * a);
-    return x > 0 ? x - tail : tail;
-}
-
-static void activate(int64_t kind, float *y, int64_t N) {
-    const float root = 0.7978845608f; /* √(2/π) */
-    if (kind == RELU)
-        for (int64_t n = 0; n < N; n++) y[n] = MAX(y[n], 0);
-    else if (kind == GELU)
-        for (int64_t n = 0; n < N; n++) y[n] = gelu(y[n]);
-    else if (kind == GELU_TANH) /* (1 + tanh t)/2 = 1/(1 + e^−2t) */
-        for (int64_t n = 0; n < N; n++)
-            y[n] = y[n] / (1 + exponential(-2 * root * (y[n] + 0.044715f * y[n] * y[n] * y[n])));
-    else if (kind == SWISH)
-        for (int64_t n = 0; n < N; n++) y[n] = y[n] / (1 + exponential(-y[n]));
-    else if (kind == SIGMOID)
-        for (int64_t n = 0; n < N; n++) y[n] = 1 / (1 + exponential(-y[n]));
-}
-
-static void rotate(float *x, const float *turn, int64_t K) {
-    int64_t half = K / 2;
-    for (int64_t e = 0; e < half; e++) {
-        float a = x[e], b = x[e + half], cosine = turn[e], sine = turn[e + half];
-        x[e] = a * cosine - b * sine;
-        x[e + half] = b * cosine + a * sine;
-    }
-}
-
-/* y[e] = scale Σ_j p[j] v[j, e] for R lanes of features, whose sums stay in registers. */
-INLINE void blend(const int R, const float *p, const float *v, int64_t M, int64_t K, float scale, float *y) {
-    v8 parts[4];
-    for (int r = 0; r < R; r++) parts[r] = (v8){0};
-    for (int64_t j = 0; j < M; j++)
-        for (int r = 0; r < R; r++) parts[r] += p[j] * *(const v8 *)(v + j * K + LANES * r);
-    for (int r = 0; r < R; r++)
-        for (int e = 0; e < LANES; e++) y[LANES * r + e] = parts[r][e] * scale;
-}
-
-/* p[j] += q·k[j] on M keys. */
-static void ask(const float *q, const float *k, int64_t M, int64_t K, float *p) {
-    Matrix keys = {.out = M, .in = K, .weight = k};
-    multiply_few(&keys, q, 1, 0, M, p, M);
-}
-
-/* y = softmax(p + q kᵀ) v on M keys, the last of them at the query's own place. */
-static void attend(const float *q, const float *k, const float *v, int64_t M, int64_t K, float *p, float *y) {
-    float most = -INFINITY;
-    ask(q, k, M, K, p);
-    for (int64_t j = 0; j < M; j++) most = MAX(most, p[j]);
-    for (int64_t j = 0; j < M; j++) p[j] = exponential(p[j] - most);
-    float part = 1.0f / sum(p, M);
-    int64_t e = 0;
-    for (; e + 4 * LANES <= K; e += 4 * LANES) blend(4, p, v + e, M, K, part, y + e);
-    for (; e + LANES <= K; e += LANES) blend(1, p, v + e, M, K, part, y + e);
-    for (; e < K; e++) {
-        float rest = 0;
-        for (int64_t j = 0; j < M; j++) rest += p[j] * v[j * K + e];
-        y[e] = rest * part;
-    }
+/* p[j] = q·r[distance of key j] on M keys, the last of them at the query's own place, or one before it. */
+static void place(const Sublayer *s, const float *q, int64_t h, int64_t M, int64_t K, int before, float *p) {
+    int64_t near = MIN(M, s->reaches - before);
+    ask(q, s->far + (h * s->apart + s->reaches - before - near) * K, near, K, p + M - near);
+    for (int64_t j = 0; j < M - near; j++) p[j] = p[M - near];
 }
 
 /* The query of head h as its keys are asked, turned and over √K; into p what the position adds to its scores. */
-static void prepare(const Sublayer *s, float *q, int64_t h, int64_t at, int64_t M, float *p, float *asked) {
-    int64_t K = s->size;
-    float scale = 1.0f / sqrtf((float)K), slope = s->slope ? s->slope[h] : 0;
+static void prepare(const Sublayer *s, const Cache *c, float *q, int64_t h, int64_t at, int64_t M, float *p) {
+    int64_t K = c->size;
+    float scale = 1.0f / sqrtf((float)K), slope = s->slope ? s->slope[h] : 0, *asked = p + c->capacity;
     for (int64_t j = 0; j < M; j++) p[j] = -slope * (float)(M - 1 - j);
-    if (s->turn) rotate(q, s->turn + at * K, K);
+    if (c->turn) rotate(q, c->turn + at * K, K);
     if (s->far) {
-        for (int64_t e = 0; e < K; e++) asked[e] = (q[e] + s->distance[h * K + e]) * scale;
-        for (int64_t e = 0; e < K; e++) q[e] += s->content[h * K + e];
-        ask(asked, s->far + ((h + 1) * s->reaches - M) * K, M, K, p);
+        for (int64_t e = 0; e < K; e++) asked[e] = (q[e] + (s->distance ? s->distance[h * K + e] : 0)) * scale;
+        place(s, asked, h, M, K, recalls(c), p);
     }
+    if (s->content)
+        for (int64_t e = 0; e < K; e++) q[e] += s->content[h * K + e];
     for (int64_t e = 0; e < K; e++) q[e] *= scale;
 }
 
-/* Put one row's key and value of group g into the cache, then attend with the queries of that group. */
+/* One row's key and value of group g, after those that are held. */
+static void append(const Step *step, const Cache *c, int64_t b, int64_t g, const float *k, const float *v) {
+    int64_t K = c->size, at = ((b * c->groups + g) * c->capacity + c->held) * K;
+    memcpy(c->key + at, k, K * sizeof(float));
+    memcpy(c->value + at, v, K * sizeof(float));
+    if (c->turn) rotate(c->key + at, c->turn + (step->place - step->first[b]) * K, K);
+}
+
+/* Attend with one row's queries of group g; first append its key and value, where they are its own. */
 static void attend_group(const Step *step, const Sublayer *s, int64_t b, int64_t g, float *p) {
-    int64_t H = s->heads, G = s->groups, K = s->size, C = s->capacity, at = s->held;
+    const Cache *c = step->cache + s->cache;
+    int64_t H = s->heads, G = c->groups, K = c->size, at = c->held, end = recalls(c) ? at : at + 1;
     int64_t pad = MAX(0, step->first[b] - (step->place - at)), where = step->place - step->first[b];
-    int64_t from = s->reach < 0 ? pad : MAX(pad, at - s->reach);
-    float *qkv = step->wide + b * (H + 2 * G) * K, *q = qkv + g * (H / G) * K;
-    float *k = s->key + (b * G + g) * C * K, *v = s->value + (b * G + g) * C * K;
-    memcpy(k + at * K, qkv + (H + g) * K, K * sizeof(float));
-    memcpy(v + at * K, qkv + (H + G + g) * K, K * sizeof(float));
-    if (s->turn) rotate(k + at * K, s->turn + where * K, K);
+    int64_t from = s->reach < 0 ? pad : MAX(pad, at - s->reach), M = end - from;
+    float *row = step->wide + b * s->enter.out, *q = row + g * (H / G) * K;
+    int64_t seen = ((b * G + g) * c->capacity + from) * K;
+    if (!recalls(c)) append(step, c, b, g, row + (H + g) * K, row + (H + G + g) * K);
     for (int64_t h = g * (H / G); h < (g + 1) * (H / G); h++, q += K) {
-        prepare(s, q, h, where, at + 1 - from, p, p + s->capacity);
-        attend(q, k + from * K, v + from * K, at + 1 - from, K, p, step->joined + (b * H + h) * K);
+        prepare(s, c, q, h, where, M, p);
+        attend(q, c->key + seen, c->value + seen, M, K, p, step->joined + (b * H + h) * K);
     }
 }
 
-/* wide[b, from:to) = W x[b] + bias */
-static void fill(const Step *step, const Matrix *m, const float *x, int64_t from, int64_t to, float *columns) {
-    for (int64_t b = 0; b < step->rows; b++) memset(step->wide + b * m->out + from, 0, (to - from) * sizeof(float));
-    multiply(m, x, step->rows, from, to, step->wide, m->out, columns);
+/* y[b, from:to) = W x[b] + bias */
+static void fill(const Matrix *m, const float *x, int64_t B, int64_t from, int64_t to, float *y, float *columns) {
+    for (int64_t b = 0; b < B; b++) memset(y + b * m->out + from, 0, (to - from) * sizeof(float));
+    multiply(m, x, B, from, to, y, m->out, columns);
 }
 
 static void feed(const Step *step, const Sublayer *s, const float *x, float *columns) {
     int64_t F = s->leave.in, from, to;
     share(F, &from, &to);
-    fill(step, &s->enter, x, from, to, columns);
-    if (s->gated) fill(step, &s->enter, x, F + from, F + to, columns);
+    fill(&s->enter, x, step->rows, from, to, step->wide, columns);
+    if (s->gated) fill(&s->enter, x, step->rows, F + from, F + to, step->wide, columns);
     for (int64_t b = 0; b < step->rows; b++) {
         float *gate = step->wide + b * s->enter.out + from, *y = step->joined + b * F + from;
         activate(s->activation, gate, to - from);
@@ -186,20 +131,59 @@ static void feed(const Step *step, const Sublayer *s, const float *x, float *col
 }
 
 static void attention(const Step *step, const Sublayer *s, const float *x, float *columns, float *p) {
-    int64_t from, to, items = step->rows * s->groups;
+    int64_t from, to, G = step->cache[s->cache].groups, items = step->rows * G;
     share(s->enter.out, &from, &to);
-    fill(step, &s->enter, x, from, to, columns);
+    fill(&s->enter, x, step->rows, from, to, step->wide, columns);
 #pragma omp barrier
     for (int64_t i = items * THREAD / THREADS; i < items * (THREAD + 1) / THREADS; i++)
-        attend_group(step, s, i / s->groups, i % s->groups, p);
+        attend_group(step, s, i / G, i % G, p);
+}
+
+/* What a layer gives to each stream of memory vectors; x^0 starts them. A thread has the same features every time. */
+static void compose(const Step *step, int64_t layer) {
+    int64_t B = step->rows, D = step->dim, from, to;
+    share(D, &from, &to);
+    for (int64_t r = 0; r < step->streams; r++) {
+        float weight = step->compose[r * (step->layers + 1) + layer];
+        if (layer && !weight) continue;
+        for (int64_t b = 0; b < B; b++) {
+            float *m = step->memory + (r * B + b) * D, *x = step->stream + b * D;
+            for (int64_t d = from; d < to; d++) m[d] = (layer ? m[d] : 0) + weight * x[d];
+        }
+    }
+}
+
+/* Memory vectors as keys and values, for the places to come. */
+static void remember(const Step *step, float *mine, float *columns) {
+    int64_t B = step->rows, D = step->dim, from, to;
+    float *kv = step->wide;
+#pragma omp barrier
+    for (const Cache *c = step->cache; c < step->cache + step->caches; c++) {
+        const float *m = step->memory + c->stream * B * D;
+        for (int64_t b = 0; b < B; b++) normalise(&c->norm, m + b * D, mine + b * D, D);
+        share(c->made.out, &from, &to);
+        fill(&c->made, mine, B, from, to, kv, columns);
+        kv += B * c->made.out;
+    }
+    kv = step->wide;
+#pragma omp barrier
+    for (const Cache *c = step->cache; c < step->cache + step->caches; c++) {
+        int64_t G = c->groups, K = c->size, items = B * G;
+        for (int64_t i = items * THREAD / THREADS; i < items * (THREAD + 1) / THREADS; i++) {
+            float *k = kv + (i / G * 2 * G + i % G) * K;
+            append(step, c, i / G, i % G, k, k + G * K);
+        }
+        kv += B * c->made.out;
+    }
 }
 
 /* All threads are here together; a barrier stands where one reads what others wrote. */
 static void run(const Step *step) {
     int64_t B = step->rows, D = step->dim, from, to;
     float *mine = step->room + THREAD * step->private, *columns = mine + B * D, *p = columns + step->columns;
-    for (int64_t l = 0; l < step->sublayers; l++) {
-        const Sublayer *s = step->sublayer + l;
+    compose(step, 0);
+    for (int64_t n = 0; n < step->sublayers; n++) {
+        const Sublayer *s = step->sublayer + n;
         const float *x = step->stream;
         if (!s->after) {
             for (int64_t b = 0; b < B; b++) normalise(&s->norm, step->stream + b * D, mine + b * D, D);
@@ -218,7 +202,9 @@ static void run(const Step *step) {
                 normalise(&s->norm, step->stream + b * D, step->stream + b * D, D);
 #pragma omp barrier
         }
+        if (s->ends) compose(step, s->ends);
     }
+    if (step->streams) remember(step, mine, columns);
     for (int64_t b = 0; b < B; b++) normalise(&step->norm, step->stream + b * D, mine + b * D, D);
     int64_t N = step->head.weight ? step->head.out : D;
     share(N, &from, &to);
@@ -234,6 +220,6 @@ static void run(const Step *step) {
 void sublayer_step(Step *step) {
 #pragma omp parallel num_threads(step->threads)
     run(step);
-    for (int64_t l = 0; l < step->sublayers; l++) step->sublayer[l].held++;
+    for (int64_t n = 0; n < step->caches; n++) step->cache[n].held++;
     step->place++;
 }

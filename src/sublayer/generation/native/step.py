@@ -1,4 +1,4 @@
-"""One token a row in one call: what a plain decoder remembers, moved on by step.c."""
+"""One token a row in one call: what a decoder remembers, moved on by step.c."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sublayer.generation.native import form
-from sublayer.generation.native.plain import FLOATS, Description, NotPlain, expect_floats
+from sublayer.generation.native.plain import Description
+from sublayer.generation.native.tensors import FLOATS, NotPlain, expect_floats
 from sublayer.native import load
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.model import Model
@@ -38,25 +39,33 @@ class NativeStep:
         if library is None:
             raise NotPlain("a machine without a compiler")
         self._run = library.sublayer_step
-        self._sublayers = (form.Sublayer * len(self._held.sublayers))(*self._held.sublayers)
-        self._step = form.Step(
-            dim=self._held.dim,
-            sublayers=len(self._sublayers),
-            place=state.start,
-            sublayer=self._sublayers,
-            norm=self._held.norm,
-            head=self._held.head,
-        )
+        self._step, self._caches = self._described(state.start)
         even_B = torch.zeros(rows, dtype=torch.long, device="cpu")
         self._first_B = even_B if state.past_valid is None else (~state.past_valid.value).sum(1)
         self._turns: dict[tuple[float, int], Tensor] = {}
         self._turned = 0
-        self.caches: dict[int, Tensor] = {}
-        """Keys and values by sublayer, (2, B, G, C, K)."""
-        for n, memory in enumerate(state.parts):
-            if self._sublayers[n].attends:
-                self._take_over(n, memory)
+        self._keys: dict[int, Tensor] = {}
+        """Keys and values by cache, (2, B, G, C, K)."""
+        for n, part in enumerate(self._held.kept):
+            self._take_over(n, state.parts[part])
         self._settle()
+
+    def _described(self, place: int) -> tuple[form.Step, ctypes.Array[form.Cache]]:
+        held, memory = self._held, self._held.memory
+        caches = (form.Cache * len(held.caches))(*held.caches)
+        step = form.Step(
+            dim=held.dim,
+            sublayers=len(held.sublayers),
+            caches=len(caches),
+            place=place,
+            sublayer=(form.Sublayer * len(held.sublayers))(*held.sublayers),
+            cache=caches,
+            norm=held.norm,
+            head=held.head,
+        )
+        if memory:
+            step.streams, step.layers, step.compose = memory.streams, memory.layers, memory.compose
+        return step, caches
 
     @property
     def scores(self) -> bool:
@@ -73,7 +82,7 @@ class NativeStep:
 
     def __call__(self, x_BD: Float[Tensor, "B D"]) -> Float[Tensor, "B N"]:
         """Through all sublayers, the final norm and the head."""
-        full = [n for n in self.caches if self._sublayers[n].held == self._sublayers[n].capacity]
+        full = [n for n, cache in enumerate(self._caches) if cache.held == cache.capacity]
         for n in full:
             self._grow(n)
         if full:
@@ -89,8 +98,8 @@ class NativeStep:
     def select(self, rows_B: Int[Tensor, " B"]) -> None:
         """Rows in any order and number."""
         self._first_B = self._first_B[rows_B]
-        for n, cache in self.caches.items():
-            self._keep(n, cache.index_select(1, rows_B))
+        for n, keys in self._keys.items():
+            self._keep(n, keys.index_select(1, rows_B))
         self._settle()
 
     def _take_over(self, n: int, memory: object) -> None:
@@ -99,21 +108,22 @@ class NativeStep:
         self._move(n, expect_floats(memory.k.value), expect_floats(memory.v.value))
 
     def _grow(self, n: int) -> None:
-        key, value = self.caches[n][:, :, :, : self._sublayers[n].held]
+        key, value = self._keys[n][:, :, :, : self._caches[n].held]
         self._move(n, key, value)
 
     def _move(self, n: int, k_BGMK: Tensor, v_BGMK: Tensor) -> None:
-        """To a buffer with twice the room; what is out of a window's reach stays behind."""
-        sublayer, (B, G, M, K) = self._sublayers[n], k_BGMK.shape
-        sublayer.held = M if sublayer.reach < 0 else min(M, sublayer.reach)
-        cache = torch.empty(2, B, G, max(16, 2 * sublayer.held), K, **FLOATS)
-        cache[0, :, :, : sublayer.held] = k_BGMK[:, :, M - sublayer.held :]
-        cache[1, :, :, : sublayer.held] = v_BGMK[:, :, M - sublayer.held :]
-        self._keep(n, cache)
+        """To a buffer with twice the room; what is out of every reader's reach stays behind."""
+        cache, (B, G, M, K) = self._caches[n], k_BGMK.shape
+        reach = self._held.reach(n)
+        cache.held = M if reach is None else min(M, reach)
+        keys = torch.empty(2, B, G, max(16, 2 * cache.held), K, **FLOATS)
+        keys[0, :, :, : cache.held] = k_BGMK[:, :, M - cache.held :]
+        keys[1, :, :, : cache.held] = v_BGMK[:, :, M - cache.held :]
+        self._keep(n, keys)
 
-    def _keep(self, n: int, cache: Tensor) -> None:
-        self.caches[n], sublayer = cache, self._sublayers[n]
-        sublayer.key, sublayer.value, sublayer.capacity = cache[0].data_ptr(), cache[1].data_ptr(), cache.shape[3]
+    def _keep(self, n: int, keys: Tensor) -> None:
+        self._keys[n], cache = keys, self._caches[n]
+        cache.key, cache.value, cache.capacity = keys[0].data_ptr(), keys[1].data_ptr(), keys.shape[3]
 
     def _turn(self, places: int) -> None:
         """Angles for so many places, one table for all layers that turn alike."""
@@ -123,27 +133,30 @@ class NativeStep:
             kind = position.base, position.head_dim
             if kind not in self._turns:
                 self._turns[kind] = angles(position, self._turned)
-            self._sublayers[n].turn = self._turns[kind].data_ptr()
+            self._caches[n].turn = self._turns[kind].data_ptr()
 
     def _settle(self) -> None:
         """Room for as many rows, places and threads as there are now."""
         step, B, D = self._step, len(self._first_B), self._step.dim
-        wide = max(sublayer.enter.out for sublayer in self._sublayers)
-        joined = max(sublayer.leave.in_ for sublayer in self._sublayers)
-        scores = max(sublayer.capacity + sublayer.size for sublayer in self._sublayers)
+        made = sum(cache.made.out for cache in self._caches)
+        wide = max(made, *(sublayer.enter.out for sublayer in self._held.sublayers))
+        joined = max(sublayer.leave.in_ for sublayer in self._held.sublayers)
+        scores = max((cache.capacity + cache.size for cache in self._caches), default=0)
         step.columns = max(D, joined) * -(-B // LANES) * LANES
         step.rows, step.threads, step.private = B, self._threads(B), B * D + step.columns + scores
         self._out = B, (step.head.out if self.scores else D)
         self._ragged = bool(self._first_B.any())
         self._x_BD = torch.empty(B, D, **FLOATS)
-        self._room = torch.empty(B * (wide + joined) + step.threads * step.private, **FLOATS)
+        shared = B * (wide + joined + step.streams * D)
+        self._room = torch.empty(shared + step.threads * step.private, **FLOATS)
         step.stream, step.first, step.wide = (x.data_ptr() for x in (self._x_BD, self._first_B, self._room))
         step.joined = step.wide + 4 * B * wide
-        step.room = step.joined + 4 * B * joined
+        step.memory = step.joined + 4 * B * joined
+        step.room = step.wide + 4 * shared
 
     def _threads(self, rows: int) -> int:
         """As many as torch has, processors serve and the work is worth."""
-        worth = rows * self._held.weights // (len(self._sublayers) * WORTH)
+        worth = rows * self._held.work // (len(self._held.sublayers) * WORTH)
         return max(1, min(torch.get_num_threads(), _processors(), worth))
 
 
