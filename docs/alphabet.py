@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from tables import code, first_lines, table
 
 from sublayer.nas import supernet
-from sublayer.nn.attention import Pattern
+from sublayer.nn.attention import Pattern, Span
 from sublayer.nn.config import Config
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import Remember
@@ -25,7 +25,7 @@ from sublayer.nn.residual import Add, Norm, Residual
 from sublayer.nn.stack import Stack
 
 assert supernet  # whose stack is one of the kinds
-FAMILIES = (Part, Pattern, Remember, Position, Residual, Norm, Add, Embedding, Head, Stack, Model)
+FAMILIES = (Part, Pattern, Span, Remember, Position, Residual, Norm, Add, Embedding, Head, Stack, Model)
 SAID = "Every kind of every family: its name is what a config file or an override takes, as in `position=rotary`."
 
 

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sublayer
+from sublayer.nn.attention import Span
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.feedforward import ACTIVATIONS, Dense
 from sublayer.nn.memory import Remember
@@ -52,6 +53,7 @@ MEMORIES = [
     {"kind": "segment", "length": 4},
     {"kind": "segment", "length": 4, "span": "exact"},
 ]
+SPANS = [{"kind": "full"}, {"kind": "adaptive", "limit": 4, "ramp": 2, "start": 0.5}]
 CLUSTERS = {"cutoffs": [17, 37]}
 ENDS = [
     ({"kind": "token", "scale": True}, {"kind": "tied", "bias": True}),
@@ -80,6 +82,7 @@ def attentions(draw, causal: bool):
         "bias": draw(st.booleans()),
         "pattern": draw(st.sampled_from(["causal" if causal else "full", window])),
         "memory": draw(st.sampled_from(MEMORIES)) if causal else "none",
+        "span": draw(st.sampled_from(SPANS)),
     }
 
 
@@ -146,6 +149,7 @@ def test_every_kind_of_every_family_is_drawn_above():
     assert {position["kind"] for position in POSITIONS} == set(Position.Config.registry)
     assert {"pre_norm", "post_norm", "rezero", "layer_drop"} == set(Residual.Config.registry)
     assert {memory["kind"] for memory in MEMORIES} | {"none"} == set(Remember.Config.registry)
+    assert {span["kind"] for span in SPANS} == set(Span.Config.registry)
     assert {embedding["kind"] for embedding, _ in ENDS} == set(Embedding.Config.registry)
     others = {"masked_lm", "classify", "span"}
     assert {head["kind"] for _, head in ENDS} | others == set(Head.Config.registry)

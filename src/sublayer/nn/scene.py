@@ -34,6 +34,8 @@ class Scene:
     source_valid_BS: Bool[Tensor, "B S"] | None = None
     losses: dict[str, Tensor] = field(default_factory=dict)
     """The sink for auxiliary losses, by name."""
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+    """What `keep` made; a stack that goes place by place hands it from scene to scene."""
     _once: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
@@ -50,6 +52,12 @@ class Scene:
         if key not in self._once:
             self._once[key] = make()
         return self._once[key]
+
+    def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is the same at all places of the pass (a learned span), made by the first that asks."""
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
 
     def positions(self, memory: int) -> Int[Tensor, "#B M"]:
         """Positions of the last `memory` places before the segment, then of the segment."""

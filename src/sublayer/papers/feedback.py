@@ -1,5 +1,6 @@
 """Feedback Transformer: every layer reads what all layers made of the past."""
 
+from sublayer.nn.attention import AdaptiveSpan
 from sublayer.nn.embedding import TokenEmbedding
 from sublayer.nn.memory import Segment
 from sublayer.nn.model import Decoder
@@ -42,9 +43,7 @@ def feedback_tasks(base: Decoder.Config) -> Decoder.Config:
 
 @paper("feedback-enwik8", parent="feedback", cite=f"{FAN} (Table 9, enwik8)")
 def feedback_enwik8(base: Decoder.Config) -> Decoder.Config:
-    """Twelve layers with wide heads, each with its own projection to keys and values: 77 M.
-
-    Deviation from the paper: the span is fixed at its limit of 8,192, not learned.
-    """
+    """Twelve layers with wide heads that learn how far to look, each with its own keys and values: 77 M."""
     changes = {"s.heads": 8, "s.head_dim": 128, "s.memory.length": 8192, "f.inner": 4096, "position.clip": 8192}
-    return base.but(changes, dim=512, layout="(sf)x12", shared=False)
+    span = AdaptiveSpan.Config(limit=8192, loss=5e-7)
+    return base.but({**changes, "s.span": span}, dim=512, layout="(sf)x12", shared=False)

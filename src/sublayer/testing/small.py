@@ -24,6 +24,7 @@ SIZES: dict[str, Any] = {
     "limit": 96,
     "clip": 3,
     "clamp": 6,
+    "ramp": 2,
     "cutoffs": [17, 37],
     "classes": 3,
 }
@@ -42,6 +43,8 @@ def _shrink(data: Any, key: str = "") -> Any:
             shrunk["kv_heads"] = max(1, SIZES["heads"] * data["kv_heads"] // data["heads"])
         if isinstance(data.get("factor"), int):
             shrunk["factor"] = min(data["factor"], 2)
+        if "ramp" in data:
+            shrunk |= {"limit": SIZES["length"], "start": 0.5}
         return {**shrunk, "vary": {}} if "vary" in data else shrunk
     if key == "layout":
         return layouts.write(_shorten(layouts.parse(data)))

@@ -11,6 +11,7 @@ from sublayer.testing import LAWS, Trial, small
 from sublayer.testing.trial import by_reference
 
 BASE = small(sublayer.config("feedback"))
+SPAN = {"kind": "adaptive", "limit": 5, "ramp": 2, "start": 0.5}
 VARIANTS = {
     "weighted": {},
     "unshared": {"shared": False},
@@ -31,6 +32,9 @@ VARIANTS = {
     "window": {"s.memory": "cache", "s.pattern": {"kind": "window", "size": 4}},
     "the paper's segments": {"s.memory.span": "paper"},
     "a memory longer than the text": {"s.memory.length": 40},
+    "learned spans": {"s.span": SPAN},
+    "learned spans, unshared, no positions": {"s.span": SPAN, "position": "none", "shared": False},
+    "learned spans, grouped queries, cache": {"s.span": SPAN, "s.kv_heads": 2, "s.memory": "cache"},
     "free layout": {"layout": "s(ff)x2 sf"},
     "gelu": {"f.activation": "gelu"},
     "gated units": {"f": {"kind": "glu", "inner": 24, "activation": "swish", "bias": True}},

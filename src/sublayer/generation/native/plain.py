@@ -65,6 +65,8 @@ class Description:
         pattern, reach = part.config.pattern, part.config.reach
         if type(pattern) not in (Causal.Config, Window.Config):
             raise NotPlain(f"pattern {pattern.tag}")
+        if part.span is not None:
+            raise NotPlain(f"span {part.config.span.tag}")
         position = expect(part.position, Position, NoPosition, Rotary, Alibi, RelativeXL, RelativeKey)
         cache = self.memory.reads[n] if self.memory else self._own_cache(n, part)
         if isinstance(position, Rotary):

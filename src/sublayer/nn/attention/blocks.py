@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sublayer.nn.attention.pattern import Pattern, Window
+from sublayer.nn.attention.span import Span
 from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
 
@@ -34,6 +35,7 @@ def attend_blocks(
     position: Position,
     scene: Scene,
     dropout: float = 0.0,
+    span: Span | None = None,
 ) -> Float[Tensor, "B H L K"]:
     """Equal to `attend` under the window's mask."""
     B, H, L, K = q_BHLK.shape
@@ -49,10 +51,20 @@ def attend_blocks(
         for x in (k_BGMK, v_BGMK)
     )
     mask_n1WX = scene.once(("blocks", window, memory), lambda: _mask(window, blocks, L, memory, q_BHLK.device))
+    mask_nHWX = mask_n1WX if span is None else _faded(mask_n1WX, window, span, scene, q_BHLK.dtype)
     y_NHWK = F.scaled_dot_product_attention(
-        q_NHWK, k_NGXK, v_NGXK, mask_n1WX.repeat(B, 1, 1, 1), dropout, enable_gqa=k_NGXK.shape[1] != H
+        q_NHWK, k_NGXK, v_NGXK, mask_nHWX.repeat(B, 1, 1, 1), dropout, enable_gqa=k_NGXK.shape[1] != H
     )
     return y_NHWK.view(B, blocks, H, W, K).transpose(1, 2).reshape(B, H, blocks * W, K)[:, :, :L]
+
+
+def _faded(
+    mask_n1WX: Bool[Tensor, "n 1 W X"], window: Window.Config, span: Span, scene: Scene, dtype: torch.dtype
+) -> Float[Tensor, "n H W X"]:
+    """With what a span adds to scores, which is the same for all blocks."""
+    i_W, j_X = (torch.arange(size, device=mask_n1WX.device) for size in mask_n1WX.shape[2:])
+    apart_1WX = (i_W[:, None] + window.size - j_X)[None]
+    return span.fade(apart_1WX, scene, dtype).masked_fill(~mask_n1WX, -torch.inf)
 
 
 def _mask(

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from sublayer.nn.attention import native
 from sublayer.nn.attention.pattern import Sight
-from sublayer.nn.position.base import Position
+from sublayer.nn.attention.span import Span
+from sublayer.nn.position.base import Position, distances
 from sublayer.nn.scene import Scene
 
 
@@ -26,15 +27,20 @@ def attend(
     scene: Scene,
     table: Tensor | None = None,
     dropout: float = 0.0,
+    span: Span | None = None,
 ) -> Float[Tensor, "B H L K"]:
-    """softmax(q kᵀ/√K + bias) v, where `sight` allows; queries and keys come as projected, before `position.query`."""
+    """softmax(q kᵀ/√K + bias + log m) v, where `sight` allows; queries and keys come before `position.query`."""
     memory = k_BGMK.shape[2] - q_BHLK.shape[2]
     scale = q_BHLK.shape[-1] ** -0.5
     bias_BHLM = position.bias(q_BHLK, scene, memory, scale, table)
+    fade_BHLM = None if span is None else span.fade(distances(scene, memory), scene, q_BHLK.dtype)
     q_BHLK = position.query(q_BHLK, scene)
     if position.acts_on_weights:
-        return _attend_openly(q_BHLK, k_BGMK, v_BGMK, sight, position, scene, bias_BHLM, dropout)
-    mask, causal = _added(bias_BHLM, sight, scene, position)
+        return _attend_openly(q_BHLK, k_BGMK, v_BGMK, sight, position, scene, bias_BHLM, fade_BHLM, dropout)
+    if fade_BHLM is None:
+        mask, causal = _added(bias_BHLM, sight, scene, position)
+    else:
+        mask, causal = _masked(fade_BHLM if bias_BHLM is None else fade_BHLM + bias_BHLM, sight), False
     if mask is None and native.serves(q_BHLK, k_BGMK, v_BGMK, dropout):
         return native.attend(q_BHLK, k_BGMK, v_BGMK, causal)
     grouped = k_BGMK.shape[1] != q_BHLK.shape[1]
@@ -68,6 +74,7 @@ def _attend_openly(
     position: Position,
     scene: Scene,
     bias_BHLM: Tensor | None,
+    fade_BHLM: Tensor | None,
     dropout: float,
 ) -> Tensor:
     """With the weights at hand, for positions that re-weigh scores or add to values."""
@@ -76,7 +83,8 @@ def _attend_openly(
     memory = k_BHMK.shape[2] - q_BHLK.shape[2]
     scores_BHLM = (q_BHLK * q_BHLK.shape[-1] ** -0.5) @ k_BHMK.transpose(-1, -2)
     scores_BHLM = scores_BHLM if bias_BHLM is None else scores_BHLM + bias_BHLM
-    scores_BHLM = _masked(position.weigh(scores_BHLM, scene, memory), sight)
+    scores_BHLM = position.weigh(scores_BHLM, scene, memory)
+    scores_BHLM = _masked(scores_BHLM if fade_BHLM is None else scores_BHLM + fade_BHLM, sight)
     weights_BHLM = scores_BHLM.softmax(dim=-1)
     if not scene.even:  # a padded row may see nothing: −∞ everywhere, whose softmax is NaN
         weights_BHLM = weights_BHLM.masked_fill(scores_BHLM.isneginf().all(-1, keepdim=True), 0)

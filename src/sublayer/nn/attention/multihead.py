@@ -1,4 +1,4 @@
-"""Multi-head self-attention: the frame that a pattern, a position and a memory fill."""
+"""Multi-head self-attention: the frame that a pattern, a position, a memory and a span fill."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
+from pydantic import model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,7 +14,8 @@ from sublayer.nn import normed_linear
 from sublayer.nn.attention.blocks import attend_blocks, serves, spread
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
 from sublayer.nn.attention.kernel import attend
-from sublayer.nn.attention.pattern import Causal, Pattern, Window, sight
+from sublayer.nn.attention.pattern import Causal, Pattern, Window, least, narrowed, sight
+from sublayer.nn.attention.span import FullSpan, Span
 from sublayer.nn.hooked import hooked
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Cache, Hidden, KeyValues, NoMemory, Remember
@@ -36,16 +38,28 @@ class MultiHead(Heads):
         """Who may see whom."""
         memory: Remember.Config = Cache.Config()
         """What is kept of earlier segments."""
+        span: Span.Config = FullSpan.Config()
+        """How far back each head looks."""
+
+        @model_validator(mode="after")
+        def _spans_what_is_kept(self) -> MultiHead.Config:
+            limit, kept = self.span.reach, self.memory.reach
+            if self.memory.hidden and limit is not None and kept is not None and limit > kept:
+                raise ValueError(
+                    f"span.limit={limit}: a head may come to look at {limit} places, but memory.length={kept} keeps "
+                    f"fewer; use a limit up to {kept}, or a longer memory"
+                )
+            return self
 
         @property
         def reach(self) -> int | None:
             """How many earlier places are kept at most; None for all."""
-            return _least(self.pattern.reach, self.memory.reach)
+            return least(self.pattern.reach, self.memory.reach, self.span.reach)
 
         @property
         def sees(self) -> int | None:
             """How many earlier places a query sees at most, wherever the segments are cut; None for all there are."""
-            return _least(self.pattern.reach, self.memory.sees)
+            return least(self.pattern.reach, self.memory.sees, self.span.reach)
 
         @property
         def splits(self) -> bool:
@@ -58,11 +72,11 @@ class MultiHead(Heads):
             H, G, K = self.sizes(place.dim)
             wide = (H + 2 * G) * K
             projections = place.dim * (wide + H * K) + ((wide + place.dim) if self.bias else 0)
-            return projections + self.position(place).layer_params(place.dim, H, K)
+            return projections + self.position(place).layer_params(place.dim, H, K) + self.span.params(H)
 
         def flops(self, place: Place, work: Work) -> int:
             H, G, K = self.sizes(place.dim)
-            memory = work.memory if self.reach is None else min(work.memory, self.reach)
+            memory = least(work.memory, self.reach, self.span.begins) or 0
             again = self.memory.hidden and not work.frozen
             L, M = work.length, memory + work.length
             queries = 2 * L * place.dim * H * K * 2
@@ -74,13 +88,15 @@ class MultiHead(Heads):
 
         def _pairs(self, place: Place, L: int, M: int) -> int:
             """Queries × keys that are multiplied, masked ones included."""
-            if isinstance(self.pattern, Window.Config) and self.by_blocks(self.position(place).owner, L):
-                return -(-L // self.pattern.size) * self.pattern.size * spread(self.pattern)
-            return L * M
+            window = self.blocks(self.span.begins, self.position(place).owner, L)
+            return L * M if window is None else -(-L // window.size) * window.size * spread(window)
 
-        def by_blocks(self, position: type[Position], length: int) -> bool:
-            """Whether nothing needs the full rectangle of an even pass: no bias, no second mask of a segment memory."""
-            return position.is_plain and not self.memory.hidden and serves(self.pattern, length)
+        def blocks(self, sees: int | None, position: type[Position], length: int) -> Window.Config | None:
+            """The window to attend by, if nothing needs the full rectangle of an even pass: no bias of a position, no
+            second mask of a segment memory. `sees`: how many earlier places the span in use sees."""
+            window = narrowed(self.pattern, sees)
+            served = position.is_plain and not self.memory.hidden and serves(window, length)
+            return window if served and isinstance(window, Window.Config) else None
 
     def __init__(self, config: Config, place: Place) -> None:
         super().__init__()
@@ -89,6 +105,7 @@ class MultiHead(Heads):
         self.qkv = linear(place.dim, (self.heads + 2 * self.groups) * self.head_dim, config.bias)
         self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
         self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
+        self.span = config.span.build(self.heads)
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | Hidden | None = None
@@ -111,23 +128,26 @@ class MultiHead(Heads):
         self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, state: KeyValues | Hidden | None, scene: Scene
     ) -> tuple[Tensor, KeyValues | Hidden | None]:
         dropout = self.config.dropout if self.training else 0.0
-        pattern, memory = self.config.pattern, self.config.memory
-        if (
-            isinstance(pattern, Window.Config)
-            and scene.even
-            and self.config.by_blocks(type(self.position), scene.length)
-        ):
-            y_BHLK = attend_blocks(q_BHLK, k_BGMK, v_BGMK, pattern, self.position, scene, dropout)
+        sees = None if self.span is None else self.span.sees(scene)
+        window = self.config.blocks(sees, type(self.position), scene.length) if scene.even else None
+        if window is not None:
+            y_BHLK = attend_blocks(q_BHLK, k_BGMK, v_BGMK, window, self.position, scene, dropout, self.span)
         else:
-            seen = sight(scene, pattern, memory, k_BGMK.shape[2] - q_BHLK.shape[2])
+            seen = sight(scene, self.config.pattern, self.config.memory, k_BGMK.shape[2] - q_BHLK.shape[2])
             table = state.table.value if isinstance(state, KeyValues) and state.table else None
-            y_BHLK = attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, table, dropout)
+            y_BHLK = attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, table, dropout, self.span)
+        if self.span is not None:
+            self.span.lose(scene)
         return self.output(join_heads(y_BHLK)), state
 
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> KeyValues | Hidden | None:
         if self.config.memory.hidden and not isinstance(state, KeyValues):
             return self._keep_hidden(x_BLD, state)
         return self._read_keys(self.qkv(x_BLD), scene, state)[3]
+
+    def _reach(self, scene: Scene) -> int | None:
+        """How many earlier places any head looks at now; None for all."""
+        return self.config.reach if self.span is None else least(self.config.reach, self.span.sees(scene))
 
     def _read_keys(
         self, qkv_BLZ: Tensor, scene: Scene, state: KeyValues | Hidden | None
@@ -140,7 +160,7 @@ class MultiHead(Heads):
             return q_BHLK, k_BGLK, v_BGLK, None
         if state is None:
             return q_BHLK, k_BGLK, v_BGLK, KeyValues(Growing.of(k_BGLK, 2), Growing.of(v_BGLK, 2))
-        reach = self.config.reach
+        reach = self._reach(scene)
         attended = scene.length + (len(state) if reach is None else min(reach, len(state)))
         k, v = state.k.append(k_BGLK, reach), state.v.append(v_BGLK, reach)
         return q_BHLK, k.last(attended), v.last(attended), KeyValues(k, v, state.table)
@@ -150,7 +170,7 @@ class MultiHead(Heads):
         if state is None:
             q_BHLK, k_BGMK, v_BGMK = self._split(self.qkv(x_BLD))
             return q_BHLK, self.position.key(k_BGMK, scene, 0), v_BGMK, self._keep_hidden(x_BLD, None)
-        remembered_BPD = state.x.last(self.config.reach)
+        remembered_BPD = state.x.last(self._reach(scene))
         memory = remembered_BPD.shape[1]
         both_BMD = torch.cat([remembered_BPD, x_BLD], dim=1)
         queries = self.heads * self.head_dim
@@ -170,18 +190,14 @@ class MultiHead(Heads):
 
         `scene` is one whose segment is empty and whose past is what the state remembers.
         """
-        x_BMD = state.x.last(self.config.reach)
+        reach = self._reach(scene)
+        x_BMD = state.x.last(reach)
         _, k_BGMK, v_BGMK = self._split(self.qkv(x_BMD))
         k_BGMK = self.position.key(k_BGMK, scene, x_BMD.shape[1])
-        table = self.position.table((self.config.reach or 0) + 1)
+        table = self.position.table((reach or 0) + 1)
         return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2), None if table is None else Constant(table))
 
     def _split(self, qkv_BLZ: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         sizes = [self.heads * self.head_dim, self.groups * self.head_dim, self.groups * self.head_dim]
         q_BLZ, k_BLZ, v_BLZ = qkv_BLZ.split(sizes, dim=-1)
         return split_heads(q_BLZ, self.heads), split_heads(k_BLZ, self.groups), split_heads(v_BLZ, self.groups)
-
-
-def _least(*limits: int | None) -> int | None:
-    known = [limit for limit in limits if limit is not None]
-    return min(known) if known else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,6 +76,26 @@ class Window(Pattern):
             if self.look == "both":
                 return apart_BLM.abs() < self.size
             return (apart_BLM < self.size) & lower(scene, memory)
+
+
+def least(*limits: int | None) -> int | None:
+    """Of limits, of which None is none."""
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
+
+
+def most(limits: Iterable[int | None]) -> int | None:
+    """Of limits, of which None is none."""
+    known = list(limits)
+    return None if None in known else max(limit for limit in known if limit is not None)
+
+
+def narrowed(pattern: Pattern.Config, reach: int | None) -> Pattern.Config:
+    """The window that is left of a plain pattern where no query looks farther than `reach`; others stay."""
+    plain = isinstance(pattern, (Causal.Config, Full.Config, Window.Config))
+    if reach is None or not plain or (pattern.reach is not None and pattern.reach <= reach):
+        return pattern
+    return Window.Config(size=reach + 1, look="back" if pattern.causal else "both")
 
 
 def lower(scene: Scene, memory: int) -> Bool[Tensor, "1 L M"]:

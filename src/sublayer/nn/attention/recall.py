@@ -10,10 +10,11 @@ from torch.nn import functional as F
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
 from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.multihead import MultiHead
-from sublayer.nn.attention.pattern import Sight, lower, sight
+from sublayer.nn.attention.pattern import Sight, least, lower, sight
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.part import Place, Work
+from sublayer.nn.position.base import distances
 from sublayer.nn.scene import Scene
 
 
@@ -32,6 +33,11 @@ class Recall(Heads):
         self.key_value = linear(place.dim, 2 * self.groups * self.head_dim, config.bias) if own else None
         self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
         self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
+        self.span = config.span.build(self.heads)
+
+    def sees(self, scene: Scene) -> int | None:
+        """How many earlier places any head looks at now; None for all there are."""
+        return self.config.sees if self.span is None else least(self.config.sees, self.span.sees(scene))
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | None = None
@@ -43,19 +49,20 @@ class Recall(Heads):
         if x_BLD.shape[1] > 1:
             return self._sweep(x_BLD, scene, state), state
         q_BH1K = split_heads(self.query(x_BLD), self.heads)
-        sees = self.config.sees
+        sees = self.sees(scene)
         y_BH1K = self._attend(q_BH1K, state.k.last(sees), state.v.last(sees), scene)
         return self.output(join_heads(y_BH1K)), state
 
     def _sweep(self, x_BLD: Tensor, scene: Scene, state: KeyValues) -> Tensor:
         """Several places at once, on keys and values of which the last are, or are thought to be, their own."""
-        k_BGMK, v_BGMK = state.k.value, state.v.value
-        memory = k_BGMK.shape[2] - x_BLD.shape[1]
+        sees, length = self.sees(scene), x_BLD.shape[1]
+        k_BGMK, v_BGMK = (one.last(None if sees is None else sees + length) for one in (state.k, state.v))
+        memory = k_BGMK.shape[2] - length
         seen_B1LM = sight(scene, self.config.pattern, self.config.memory, memory).mask_B1LM
         before_1LM = lower(scene, memory).tril(memory - 1)
         seen = Sight(before_1LM[:, None] if seen_B1LM is None else seen_B1LM & before_1LM)
         q_BHLK = split_heads(self.query(x_BLD), self.heads)
-        return self.output(join_heads(attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene)))
+        return self.output(join_heads(attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, span=self.span)))
 
     def _attend(self, q_BH1K: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, scene: Scene) -> Tensor:
         """A position speaks of the M places before this one, and of itself: what it says of that is left out."""
@@ -67,6 +74,8 @@ class Recall(Heads):
         scores_BH1M = scores_BH1M if bias_BH1N is None else scores_BH1M + bias_BH1N[..., :-1]
         if self.position.acts_on_weights:
             scores_BH1M = self.position.weigh(F.pad(scores_BH1M, (0, 1)), scene, memory)[..., :-1]
+        if self.span is not None:
+            scores_BH1M = scores_BH1M + self.span.fade(distances(scene, memory)[..., :-1], scene, scores_BH1M.dtype)
         seen_B11N = sight(scene, self.config.pattern, self.config.memory, memory).mask_B1LM
         scores_BH1M = scores_BH1M if seen_B11N is None else scores_BH1M.masked_fill(~seen_B11N[..., :-1], -torch.inf)
         weights_BH1M = scores_BH1M.softmax(-1)
@@ -96,9 +105,10 @@ def recall_flops(config: MultiHead.Config, place: Place, work: Work) -> int:
     """Queries, scores, sums and the output, place after place; keys and values are counted by who projects them."""
     H, _, K = config.sizes(place.dim)
     position, total = config.position(place), 0
-    memory = work.memory if config.reach is None else min(work.memory, config.reach)
+    memory = least(work.memory, config.reach, config.span.begins) or 0
+    sees = least(config.sees, config.span.begins)
     for there in range(memory, memory + work.length):
-        attended = there if config.sees is None else min(there, config.sees)
+        attended = there if sees is None else min(there, sees)
         total += 2 * place.dim * H * K * (2 if there else 1)
         if attended:
             total += 2 * 2 * H * K * attended + position.layer_flops(H, K, place.dim, 1, attended + 1, frozen=False)

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sublayer.nn.attention.pattern import Sight
-from sublayer.nn.position.base import Position
+from sublayer.nn.attention.span import Span
+from sublayer.nn.position.base import Position, distances
 from sublayer.nn.scene import Scene
 
 
@@ -24,20 +25,29 @@ def attend(
     scene: Scene,
     table: Tensor | None = None,
     dropout: float = 0.0,
+    span: Span | None = None,
 ) -> Float[Tensor, "B H L K"]:
-    """softmax(q kᵀ/√K + bias) v, where `sight` allows."""
+    """softmax(q kᵀ/√K + bias) v, where `sight` allows; a span's mask multiplies weights, which sum to one again."""
     if dropout:
         raise ValueError("the reference has no dropout; compare in eval mode")
     B, _, L, _ = q_BHLK.shape
     rows = []
     for b in range(B):
-        queries = [_one(b, a, q_BHLK, k_BGMK, v_BGMK, sight, position, scene) for a in range(L)]
+        queries = [_one(b, a, q_BHLK, k_BGMK, v_BGMK, sight, position, scene, span) for a in range(L)]
         rows.append(torch.stack(queries, dim=1))
     return torch.stack(rows)
 
 
 def _one(
-    b: int, a: int, q: Tensor, k: Tensor, v: Tensor, sight: Sight, position: Position, scene: Scene
+    b: int,
+    a: int,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    sight: Sight,
+    position: Position,
+    scene: Scene,
+    span: Span | None,
 ) -> Float[Tensor, "H K"]:
     """Query `a` of row `b`, on all keys up to the last it may see by construction of the segment."""
     H, L, M = q.shape[1], q.shape[2], k.shape[2]
@@ -55,6 +65,9 @@ def _one(
         return torch.zeros_like(turned_HK)
     exp_HM = torch.where(seen_M, (scores_HM - scores_HM[:, seen_M].amax(-1, keepdim=True)).exp(), 0.0)
     weights_HM = exp_HM / exp_HM.sum(-1, keepdim=True)
+    if span is not None:
+        faded_HM = weights_HM * span.mask(distances(alone, M - 1), scene)[0, :, 0]
+        weights_HM = faded_HM / faded_HM.sum(-1, keepdim=True)
     y_HK = torch.stack([(weights_HM[h, :, None] * v[b, h // groups]).sum(0) for h in range(H)])
     extra = position.value(weights_HM[None, :, None], alone, M - 1)
     return y_HK if extra is None else y_HK + extra[0, :, 0]

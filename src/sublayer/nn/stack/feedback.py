@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from sublayer.nn import layout as layouts
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.attention.heads import split_heads
+from sublayer.nn.attention.pattern import least, most
 from sublayer.nn.attention.recall import Recall, key_value_params, recall_flops, recall_params
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Hidden, KeyValues, NoMemory
@@ -74,10 +74,9 @@ class Feedback(Stack):
             of = {self.reads[n]: self.layer_of[n] if self.compose.by_layer else 0 for n in self.attentions}
             return tuple(of[keys] for keys in sorted(of))
 
-        def widest(self, keys: int) -> MultiHead.Config:
-            """Of the attentions that read a set of keys and values, the one that looks back farthest."""
-            readers = [part for n, part in self.attentions.items() if self.reads[n] == keys]
-            return max(readers, key=lambda part: math.inf if part.pattern.reach is None else part.pattern.reach)
+        def readers(self, keys: int) -> list[MultiHead.Config]:
+            """The attentions that read a set of keys and values."""
+            return [part for n, part in self.attentions.items() if self.reads[n] == keys]
 
         @model_validator(mode="after")
         def _feeds_back(self) -> Feedback.Config:
@@ -102,10 +101,10 @@ class Feedback(Stack):
 
         def flops(self, dim: int, work: Work) -> int:
             place, total = self.place(dim), 0
-            for part in map(self.widest, range(len(self.streams))):
-                again = work.memory if part.reach is None else min(work.memory, part.reach)
-                projected = work.length + (again if part.memory.hidden and not work.frozen else 0)
-                total += 2 * projected * key_value_params(part.but(bias=False), dim)
+            for readers in map(self.readers, range(len(self.streams))):
+                again = least(work.memory, most(least(part.reach, part.span.begins) for part in readers)) or 0
+                projected = work.length + (again if readers[0].memory.hidden and not work.frozen else 0)
+                total += 2 * projected * key_value_params(readers[0].but(bias=False), dim)
             for n, part in enumerate(self.parts):
                 attention = self.attentions.get(n)
                 total += recall_flops(attention, place, work) if attention else part.flops(place, work)
@@ -147,6 +146,9 @@ class Feedback(Stack):
             x_BLD, keys, vectors, others = swept
         else:
             x_BLD, keys, vectors = self._loop(sublayers, x_BLD, scene, keys, others)
+        for recall in (recall for n in range(sets) for recall in self.readers(n)):
+            if recall.span is not None:
+                recall.span.lose(scene)
         kept = [self._kept(n, memory, keys[n], vectors[n]) for n, memory in enumerate(memories)]
         return self.final_norm(x_BLD), (*kept, *others)
 
@@ -178,6 +180,10 @@ class Feedback(Stack):
             places.append(x_B1D)
         return torch.cat(places, dim=1), keys, [torch.cat(one, dim=1) for one in zip(*vectors, strict=True)]
 
+    def sees(self, n: int, scene: Scene) -> int | None:
+        """How far back any reader of a set of keys and values looks now; None for all there is."""
+        return scene.keep(("sees", self, n), lambda: most(recall.sees(scene) for recall in self.readers(n)))
+
     def readers(self, n: int) -> list[Recall]:
         """The attentions that read a set of keys and values."""
         return [self.sublayers[place].part for place, keys in self.config.reads.items() if keys == n]  # pyright: ignore[reportReturnType]
@@ -201,17 +207,17 @@ class Feedback(Stack):
         k_BG1K, v_BG1K = self.project(n, m_B1D, here, 0)
         if keys is None:
             return KeyValues(Growing.of(k_BG1K, 2), Growing.of(v_BG1K, 2))
-        sees = self.config.widest(n).sees
+        sees = self.sees(n, here)
         return KeyValues(keys.k.append(k_BG1K, sees), keys.v.append(v_BG1K, sees))
 
     def _recalled(self, n: int, memory: Hidden | KeyValues | None, scene: Scene) -> KeyValues | None:
         """Keys and values of what was remembered."""
-        config = self.config.widest(n)
-        if isinstance(memory, KeyValues) and config.reach is not None:
-            return KeyValues(memory.k.tail(config.reach), memory.v.tail(config.reach))
+        reach = most(least(recall.config.reach, recall.sees(scene)) for recall in self.readers(n))
+        if isinstance(memory, KeyValues) and reach is not None:
+            return KeyValues(memory.k.tail(reach), memory.v.tail(reach))
         if not isinstance(memory, Hidden):
             return memory
-        m_BMD = memory.x.last(config.reach)
+        m_BMD = memory.x.last(reach)
         past = step(scene, 0, places=0)
         k_BGMK, v_BGMK = self.project(n, m_BMD, past, m_BMD.shape[1])
         return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2))
@@ -219,13 +225,14 @@ class Feedback(Stack):
     def _kept(
         self, n: int, memory: Hidden | KeyValues | None, keys: KeyValues | None, m_BLD: Tensor
     ) -> Hidden | KeyValues | None:
-        config = self.config.widest(n)
-        if isinstance(config.memory, NoMemory.Config):
+        readers = self.config.readers(n)
+        kept = readers[0].memory
+        if isinstance(kept, NoMemory.Config):
             return None
-        if not config.memory.hidden or isinstance(memory, KeyValues):
+        if not kept.hidden or isinstance(memory, KeyValues):
             return keys
-        m_BLD = m_BLD.detach()
-        return Hidden(Growing.of(m_BLD, 1) if memory is None else memory.x.append(m_BLD, config.reach))
+        m_BLD, reach = m_BLD.detach(), most(part.reach for part in readers)
+        return Hidden(Growing.of(m_BLD, 1) if memory is None else memory.x.append(m_BLD, reach))
 
     def freeze(self, parts: tuple[Any, ...], scene: Callable[[Tensor], Scene]) -> tuple[Any, ...]:
         kept = list(parts)
@@ -237,7 +244,8 @@ class Feedback(Stack):
 
 def step(scene: Scene, t: int, places: int = 1) -> Scene:
     """The scene of one place of a segment, with those before it as its past; or of none, where the segment begins."""
-    known = {"source_BSD": scene.source_BSD, "source_valid_BS": scene.source_valid_BS, "losses": scene.losses}
+    source = {"source_BSD": scene.source_BSD, "source_valid_BS": scene.source_valid_BS}
+    known: dict[str, Any] = {"losses": scene.losses, "kept": scene.kept, **source}
     cuts_L = None if scene.segment_L is None else scene.segment_L[t : t + places]
     now = slice(t, t + places)
     if scene.even:

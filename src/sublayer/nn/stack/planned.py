@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from sublayer.nn.attention.pattern import sight
+from sublayer.nn.attention.pattern import most, sight
 from sublayer.nn.attention.recall import Recall
+from sublayer.nn.attention.span import AdaptiveSpan
 from sublayer.nn.feedforward import Dense, Glu
 from sublayer.nn.feedforward.activation import ACTIVATIONS
 from sublayer.nn.feedforward.fused import ACT
@@ -34,8 +35,9 @@ def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene
     first = next((one.part for one in sublayers if isinstance(one.part, Recall)), None)
     if first is None or (stack.config.shared and not _plain(stack.norm)):
         return False
-    by_row = isinstance(first.position, RelativeKey) and not scene.even
-    return not by_row and all(_like(first, one.part) for one in sublayers if isinstance(one.part, Recall))
+    recalls = [one.part for one in sublayers if isinstance(one.part, Recall)]
+    by_distance = isinstance(first.position, RelativeKey) or any(recall.span is not None for recall in recalls)
+    return (scene.even or not by_distance) and all(_like(first, recall) for recall in recalls)
 
 
 def _known(sublayer: nn.Module) -> bool:
@@ -50,7 +52,8 @@ def _known(sublayer: nn.Module) -> bool:
         return part.activation in ACT and _still(part.drop)
     if type(part) is not Recall or (part.training and part.config.dropout):
         return False
-    return type(part.position) in (Position, NoPosition, RelativeKey, Rotary)
+    known = type(part.position) in (Position, NoPosition, RelativeKey, Rotary)
+    return known and (part.span is None or type(part.span) is AdaptiveSpan)
 
 
 def _still(drop: Any) -> bool:
@@ -62,13 +65,12 @@ def _plain(norm: nn.Module) -> bool:
 
 
 def _like(first: Recall, other: Recall) -> bool:
-    """One loop for all: heads of one size, one window."""
+    """One loop for all: heads of one size, one pattern."""
     mine, its = first.config, other.config
-    return (first.heads, first.groups, first.head_dim, mine.sees, mine.pattern, mine.memory) == (
+    return (first.heads, first.groups, first.head_dim, mine.pattern, mine.memory) == (
         other.heads,
         other.groups,
         other.head_dim,
-        its.sees,
         its.pattern,
         its.memory,
     )
@@ -77,8 +79,8 @@ def _like(first: Recall, other: Recall) -> bool:
 class Planner:
     """Weights as the loop wants them, each with its index."""
 
-    def __init__(self, stack: Feedback, sublayers: Sequence[nn.Module | None]) -> None:
-        self.stack = stack
+    def __init__(self, stack: Feedback, sublayers: Sequence[nn.Module | None], scene: Scene) -> None:
+        self.stack, self.scene = stack, scene
         self.kept = [(n, one) for n, one in enumerate(sublayers) if one is not None]
         self.weights: list[Tensor] = []
 
@@ -88,25 +90,24 @@ class Planner:
         self.weights.append(weight)
         return len(self.weights) - 1
 
-    def plan(self, length: int, memory: int) -> unrolled.Plan:
-        stack, config = self.stack, self.stack.config
+    def plan(self, memory: int) -> unrolled.Plan:
+        stack, config, places = self.stack, self.stack.config, memory + self.scene.length
         first = stack.readers(0)[0]
         done = [sum(n <= last for n, _ in self.kept) for last in stack.lasts]
         table = first.position.shared.key_RK if isinstance(first.position, RelativeKey) else None
-        sees = first.config.sees
+        far = most(stack.sees(keys, self.scene) for keys in range(len(config.streams)))
         project, bias, entry = self._projections()
         return unrolled.Plan(
-            [self._sublayer(n, one) for n, one in self.kept],
+            [self._sublayer(n, one, places) for n, one in self.kept],
             [0, *done],
             config.streams,
             first.heads,
             first.groups,
-            sees,
             entry,
             self._index(self._composed()),
             self._index(project),
             self.add(bias),
-            None if table is None else self._index(_distances(table, min(memory + length, sees or memory + length))),
+            None if table is None else self._index(_distances(table, places if far is None else min(places, far))),
         )
 
     def _index(self, weight: Tensor) -> int:
@@ -130,7 +131,7 @@ class Planner:
         biases = [bias for _, bias in made if bias is not None]
         return torch.stack([weight for weight, _ in made]), torch.stack(biases) if biases else None, entry
 
-    def _sublayer(self, n: int, sublayer: Any) -> unrolled.Sublayer:
+    def _sublayer(self, n: int, sublayer: Any, places: int) -> unrolled.Sublayer:
         part, norm = sublayer.part, sublayer.norm
         before = unrolled.Norm(norm.eps) if isinstance(sublayer, PreNorm) else None
         after = None if before else unrolled.Norm(norm.eps, self.add(norm.weight), self.add(norm.bias))
@@ -140,19 +141,21 @@ class Planner:
         if attends:
             scale = part.head_dim**-0.5
             weight, bias = weight * scale, None if bias is None else bias * scale
-        keys = self.stack.config.reads[n] if attends else 0
-        activation = None if attends else part.activation
         matrices = self._index(weight), self.add(bias), self._index(leave.weight.T), self.add(leave.bias)
-        return unrolled.Sublayer(*matrices, before, after, activation, isinstance(part, Glu), keys)
+        if not attends:
+            return unrolled.Sublayer(*matrices, before, after, part.activation, isinstance(part, Glu))
+        keys, sees = self.stack.config.reads[n], part.sees(self.scene)
+        fade = self.add(_faded(part, self.scene, places if sees is None else min(places, sees), weight))
+        return unrolled.Sublayer(*matrices, before, after, keys=keys, sees=sees, fade=fade)
 
 
 def run(
     stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None]
 ) -> tuple[Tensor, list[KeyValues | None], list[Tensor]]:
     """The stream after the last sublayer, keys and values of all places, and memory vectors of the segment's."""
-    planner = Planner(stack, sublayers)
-    past_k, past_v = _past(stack, x_BLD, keys)
-    plan = planner.plan(scene.length, past_k.shape[3])
+    planner = Planner(stack, sublayers, scene)
+    past_k, past_v = _past(stack, x_BLD, scene, keys)
+    plan = planner.plan(past_k.shape[3])
     mask_TBC, turn = _mask(stack, scene, past_k.shape[3], x_BLD), _turn(stack, scene, x_BLD)
     made = unrolled.Unrolled.apply(plan, mask_TBC, turn, x_BLD.transpose(0, 1), past_k, past_v, *planner.weights)
     x_TBD, k, v, m_TRBD = made  # pyright: ignore[reportGeneralTypeIssues]
@@ -161,15 +164,22 @@ def run(
     return x_TBD.transpose(0, 1), after, vectors
 
 
-def _past(stack: Feedback, x_BLD: Tensor, keys: list[KeyValues | None]) -> tuple[Tensor, Tensor]:
+def _past(stack: Feedback, x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None]) -> tuple[Tensor, Tensor]:
     """(sets, B, G, M, K) of what is remembered, which may be nothing."""
     reader = stack.readers(0)[0]
     if keys[0] is None:
         nothing = x_BLD.new_empty(len(keys), len(x_BLD), reader.groups, 0, reader.head_dim)
         return nothing, nothing
-    sees = reader.config.sees
-    known = [one for one in keys if one is not None]
-    return torch.stack([one.k.last(sees) for one in known]), torch.stack([one.v.last(sees) for one in known])
+    seen = [stack.sees(n, scene) for n in range(len(keys))]
+    both = [(one.k.last(sees), one.v.last(sees)) for one, sees in zip(keys, seen, strict=True) if one is not None]
+    most_M = max(k_BGMK.shape[2] for k_BGMK, _ in both)
+    k, v = zip(*((_after_nothing(k, most_M), _after_nothing(v, most_M)) for k, v in both), strict=True)
+    return torch.stack(k), torch.stack(v)
+
+
+def _after_nothing(x_BGMK: Tensor, places: int) -> Tensor:
+    """With zeros before it, which none of its readers looks at, so that all sets are as long."""
+    return nn.functional.pad(x_BGMK, (0, 0, places - x_BGMK.shape[2], 0))
 
 
 def _mask(stack: Feedback, scene: Scene, memory: int, x_BLD: Tensor) -> Tensor | None:
@@ -207,3 +217,11 @@ def _folded(norm: nn.Module | None, matrix: nn.Linear) -> tuple[Tensor, Tensor |
 def _distances(table_RK: Tensor, distances: int) -> Tensor:
     """Rows for distance 1, 2, …; beyond the last they are alike."""
     return table_RK[torch.arange(1, distances + 1, device=table_RK.device).clamp(max=len(table_RK) - 1)]
+
+
+def _faded(part: Recall, scene: Scene, distances: int, like: Tensor) -> Tensor | None:
+    """(H, distances): what a span adds to scores at distance 1, 2, …"""
+    if part.span is None:
+        return None
+    apart_11R = torch.arange(1, distances + 1, device=like.device)[None, None]
+    return part.span.fade(apart_11R, scene, like.dtype)[0, :, 0]

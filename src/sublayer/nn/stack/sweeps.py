@@ -53,7 +53,7 @@ def _with(stack: Feedback, n: int, m_BLD: Tensor, scene: Scene, past: KeyValues 
     """Keys and values of what is remembered, then of these vectors."""
     k_BGLK, v_BGLK = stack.project(n, m_BLD, scene, 0)
     if past is not None:
-        sees = stack.config.widest(n).sees
+        sees = stack.sees(n, scene)
         k_BGLK = torch.cat([past.k.last(sees), k_BGLK], dim=2)
         v_BGLK = torch.cat([past.v.last(sees), v_BGLK], dim=2)
     return KeyValues(Growing.of(k_BGLK, 2), Growing.of(v_BGLK, 2))

@@ -53,6 +53,10 @@ class Sublayer:
     """Whether the activation is of one half, and multiplies the other."""
     keys: int = 0
     """Which keys and values an attention reads."""
+    sees: int | None = None
+    """Earlier places it sees at most."""
+    fade: int | None = None
+    """(heads, distances): what a span adds to its scores at distance 1, 2, …"""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,6 @@ class Plan:
     """For each set of keys and values, the memory vectors it is made of."""
     heads: int
     groups: int
-    sees: int | None
-    """Earlier places a query sees at most."""
     entry: Norm | None
     """Between memory vectors and their projection."""
     compose: int
@@ -138,6 +140,7 @@ class Loop:
         self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
         self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
         self.table = None if plan.table is None else self.weights[plan.table].flip(0)
+        self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
         gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
         even = len(gaps) == 1 and min(gaps) > 0
         self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
@@ -153,15 +156,18 @@ class Loop:
         weights = like.new_zeros(T, B * self.plan.groups, self.plan.heads // self.plan.groups, self.k.shape[3])
         return {**room, "q": like.new_empty(T, B, self.wide), "y": like.new_empty(T, B, self.wide), "weights": weights}
 
-    def window(self, t: int) -> slice:
-        """The keys that place t sees."""
-        end = self.memory + t
-        return slice(0 if self.plan.sees is None else max(0, end - self.plan.sees), end)
+    def _by_group(self, fade: int) -> Tensor:
+        """(G, H/G, distances), farthest first."""
+        return self.weights[fade].flip(1).unflatten(0, (self.plan.groups, -1))
 
-    def near(self, t: int) -> Tensor:
+    def window(self, t: int, sublayer: Sublayer) -> slice:
+        """The keys that an attention sees from place t."""
+        end = self.memory + t
+        return slice(0 if sublayer.sees is None else max(0, end - sublayer.sees), end)
+
+    def near(self, seen: slice) -> Tensor:
         """What is added to those keys by distance, farthest first."""
         assert self.table is not None
-        seen = self.window(t)
         return self.table[len(self.table) - (seen.stop - seen.start) :]
 
     def by_head(self, x_BZ: Tensor) -> Tensor:
@@ -200,7 +206,7 @@ class Loop:
         return torch.mm(x, matrix, out=out) if bias is None else torch.addmm(self.weights[bias], x, matrix, out=out)
 
     def _attend(self, t: int, sublayer: Sublayer, kept: dict[str, Tensor], u_BD: Tensor) -> Tensor:
-        seen, y_BZ = self.window(t), kept["y"]
+        seen, y_BZ = self.window(t, sublayer), kept["y"]
         q_BZ = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["q"])
         if seen.start == seen.stop:
             return y_BZ.zero_()
@@ -211,8 +217,12 @@ class Loop:
         if self.plan.table is None:
             scores = torch.bmm(q, k.transpose(1, 2))
         else:
-            apart = (q_BZ.view(-1, self.head_dim) @ self.near(t).T).view(*q.shape[:2], -1)
+            apart = (q_BZ.view(-1, self.head_dim) @ self.near(seen).T).view(*q.shape[:2], -1)
             scores = torch.baddbmm(apart, q, k.transpose(1, 2))
+        if sublayer.fade is not None:
+            fade = self.fades[sublayer.fade]
+            by_group = scores.view(-1, *fade.shape[:2], scores.shape[-1])
+            by_group += fade[..., fade.shape[-1] - scores.shape[-1] :]
         if self.mask_TBC is not None:
             by_row = scores.view(len(u_BD), -1, scores.shape[-1])
             by_row += self.mask_TBC[t, :, None, seen]
@@ -367,7 +377,7 @@ class Back:
     def _unattend(self, n: int, t: int, block: range, to_BD: Tensor, to_q_BZ: Tensor) -> None:
         """Through attention to the queries, written to the last."""
         loop, sublayer, kept = self.loop, self.plan.sublayers[n], self.loop.kept[n]
-        seen, to_scores_TNHC, to_y_TBZ = loop.window(t), self.to_scores[n], self.to_y[n]
+        seen, to_scores_TNHC, to_y_TBZ = loop.window(t, sublayer), self.to_scores[n], self.to_y[n]
         assert to_scores_TNHC is not None
         assert to_y_TBZ is not None
         to_y = loop.by_head(torch.mm(to_BD, self.across[sublayer.leave], out=to_y_TBZ[t]))
@@ -381,7 +391,7 @@ class Back:
         to_scores_TNHC[t, :, :, seen] = to_scores
         to_q = torch.bmm(to_scores, k, out=loop.by_head(to_q_BZ))
         if self.plan.table is not None:
-            to_q.view(-1, loop.head_dim).addmm_(to_scores.view(-1, to_scores.shape[-1]), loop.near(t))
+            to_q.view(-1, loop.head_dim).addmm_(to_scores.view(-1, to_scores.shape[-1]), loop.near(seen))
         near = slice(max(seen.start, loop.memory + block.start), seen.stop)
         if near.start < near.stop:
             inside = slice(near.start - seen.start, near.stop - seen.start)
@@ -411,6 +421,10 @@ class Back:
                 self._settle_norm(n, now, owed["sum"][:size], sublayer.after.gain, sublayer.after.shift)
             if not sublayer.activation and plan.table is not None:
                 self._settle_table(n, now)
+            if sublayer.fade is not None:
+                shares_TNHR = self._by_distance(n, now, self.weights[sublayer.fade].shape[1])
+                by_group = shares_TNHR.unflatten(1, (-1, plan.groups)).sum((0, 1))
+                self.to_weights[sublayer.fade] += by_group.flatten(0, 1)
         self._settle_memory(size, now)
 
     def _owe(self, weight: int, bias: int | None, x_TBZ: Tensor, to_TBZ: Tensor) -> None:
@@ -429,16 +443,19 @@ class Back:
             self.to_weights[shift] += to_shift
 
     def _settle_table(self, n: int, now: slice) -> None:
-        """The shares of distances: scores' gradients, turned from keys to distances."""
         assert self.plan.table is not None
-        to_scores, q_TNHK = self.to_scores[n], self._by_place(self.loop.kept[n]["q"][now])
+        q_TNHK = self._by_place(self.loop.kept[n]["q"][now])
+        shares_TNHR = self._by_distance(n, now, len(self.weights[self.plan.table]))
+        self.to_weights[self.plan.table].addmm_(shares_TNHR.flatten(0, 2).T, q_TNHK.flatten(0, 2))
+
+    def _by_distance(self, n: int, now: slice, distances: int) -> Tensor:
+        """(T, B·G, H/G, distances): scores' gradients, turned from keys to distances."""
+        to_scores = self.to_scores[n]
         assert to_scores is not None
-        distances = len(self.weights[self.plan.table])
         place_T = self.loop.memory + torch.arange(now.start, now.stop, device=to_scores.device)
         key_TR = place_T[:, None] - 1 - torch.arange(distances, device=to_scores.device)
         index = key_TR.clamp(min=0)[:, None, None].expand(-1, *to_scores.shape[1:3], -1)
-        shares_TNHR = to_scores[now].gather(-1, index).masked_fill(key_TR[:, None, None] < 0, 0)
-        self.to_weights[self.plan.table].addmm_(shares_TNHR.flatten(0, 2).T, q_TNHK.flatten(0, 2))
+        return to_scores[now].gather(-1, index).masked_fill(key_TR[:, None, None] < 0, 0)
 
     def _settle_memory(self, size: int, now: slice) -> None:
         plan, loop = self.plan, self.loop
