@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OFFERED = ("compare", "config", "load", "load_plugin", "measure", "names", "report", "resume", "search", "train")
 _ROOMS = (
     *("nn", "papers", "data", "runs", "training", "generation", "evaluation", "measurement", "work", "nas"),
-    *("comparison", "reports", "testing", "interop"),
+    *("comparison", "reproduction", "reports", "testing", "interop"),
 )
 
 __all__ = [

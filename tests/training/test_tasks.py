@@ -146,7 +146,12 @@ def test_validation_carries_as_training_does(tmp_path):
         ("random-walk", "gpt2", {"head.classes": 4}, "head=label: task:random-walk has 9 answers"),
         ("random-walk", "gpt2", {"vocab": 3}, "vocab=3: .* has 4 ids"),
         ("random-walk", "gpt2", {"position.limit": 7}, "has episodes of up to 8 tokens, and the model 7 learned pos"),
-        ("random-walk", "gpt2", {"train__grow_from": 2}, "train.grow_from=2: task:random-walk is read in whole epis"),
+        (
+            "random-walk",
+            "gpt2",
+            {"train__grow_from": 9},
+            "train.grow_from=9: episodes of task:random-walk have up to 8",
+        ),
         ("copy", "transformer-xl", {"train__carry": True}, "train.carry: each episode of task:copy stands for itself"),
         ("random-walk", "gpt2", {"data__size": 1}, "data.size: input should be greater than or equal to 2, got 1"),
         ("algorithmic", "gpt2", {"data__variables": 0}, "data.variables: input should be greater"),
@@ -170,3 +175,20 @@ def test_a_run_on_a_text_does_not_start_one_on_a_task(book, tmp_path):
     run = tiny.train(book, tmp_path / "text", train__steps=1)
     with pytest.raises(ValueError, match=r"task:copy: is written in 0 1 .*, and the model was trained on other tokens"):
         train(tmp_path / "run", "copy", train__start=str(run.path))
+
+
+def test_episodes_grow(tmp_path):
+    grown = {"train__grow_from": 2, "train__grow_over": 3, "train__steps": 5, "train__log_every": 1}
+    run = train(tmp_path / "run", "random-walk", **grown)
+    tokens = [line["tokens"] for line in run.metrics if "loss" in line]
+    rows = run.asked["train"]["batch"]
+    assert [after - before for before, after in zip([0, *tokens], tokens, strict=False)] == [
+        rows * places for places in (2, 4, 6, 8, 8)
+    ]
+
+
+def test_beginnings_that_ask_nothing_move_nothing(tmp_path):
+    run = train(
+        tmp_path / "run", "copy", train__grow_from=1, train__grow_over=10**6, train__steps=2, train__log_every=1
+    )
+    assert [line["norm"] for line in run.metrics if "loss" in line] == [0, 0]

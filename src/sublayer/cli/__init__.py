@@ -32,6 +32,7 @@ VERBS = {
     "supernet": "supernet:supernet",
     "proxies": "proxies:proxies",
     "compare": "compare:compare",
+    "reproduce": "reproduce:reproduce",
     "report": "report:report",
     "runs": "runs:runs",
 }

@@ -76,7 +76,7 @@ def compare(
     import_torch()
     from sublayer import comparison, measurement, work
     from sublayer.cli.board import Board
-    from sublayer.cli.words import load_plugins, read_overrides
+    from sublayer.cli.words import load_plugins, read_overrides, read_seeds
 
     plugins = plugin or []
     load_plugins(plugins)
@@ -94,7 +94,7 @@ def compare(
             data,
             place,
             changes,
-            seeds=_seeds(seeds),
+            seeds=read_seeds(seeds),
             equal_params=_target(equal_params),
             lrs=rates if len(rates) > 1 else (),
             measure=(lambda models, how: measurement.measure(models, how, plugins=plugins)) if measure else None,
@@ -140,13 +140,6 @@ def _number(option: str, said: str) -> float:
     if not 0 < found < float("inf"):
         raise ValueError(f"{option} {said}: expected a number above 0")
     return found
-
-
-def _seeds(said: str) -> tuple[int, ...]:
-    words = said.split(",")
-    if not all(word.strip().isdecimal() for word in words):
-        raise ValueError(f"--seeds {said!r}: expected how many, or which with commas; write --seeds 3 or --seeds 3,5,8")
-    return tuple(range(int(said))) if len(words) == 1 else tuple(map(int, words))
 
 
 def _target(said: str | None) -> int | str | None:

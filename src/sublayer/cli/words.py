@@ -33,6 +33,14 @@ def read_value(text: str) -> Any:
     return text
 
 
+def read_seeds(said: str) -> tuple[int, ...]:
+    """How many, or which: `3` → (0, 1, 2), `3,5,8` as they are."""
+    words = said.split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise ValueError(f"--seeds {said!r}: expected how many, or which with commas; write --seeds 3 or --seeds 3,5,8")
+    return tuple(range(int(said))) if len(words) == 1 else tuple(map(int, words))
+
+
 def load_plugins(modules: list[str]) -> None:
     """Import plug-ins, with the current folder on the path as Python itself would have it."""
     from sublayer import load_plugin

@@ -110,7 +110,10 @@ def check(
     lrs: Sequence[float],
 ) -> None:
     if len(variants) < 2:
-        raise ValueError(f"{plural(len(variants), 'variant')}: a comparison needs at least two")
+        raise ValueError(
+            f"{plural(len(variants), 'variant')}: a comparison needs at least two; give another, such as "
+            "'gpt2 position=rotary', or use sublayer train for one"
+        )
     for variant in variants:
         requests.check_kind(variant.base, data)
     check_alike(variants)

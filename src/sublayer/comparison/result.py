@@ -35,11 +35,11 @@ class Result:
     @property
     def accuracy(self) -> float | None:
         """Of a task's answers, on valid, at the end."""
-        return None if self.diverged else self._valid[-1].get("valid_accuracy")
+        return None if self.diverged else scores(self.run)[-1].get("valid_accuracy")
 
     @property
     def sequence_accuracy(self) -> float | None:
-        return None if self.diverged else self._valid[-1].get("valid_sequence_accuracy")
+        return None if self.diverged else scores(self.run)[-1].get("valid_sequence_accuracy")
 
     @property
     def tokens(self) -> int:

@@ -101,8 +101,9 @@ def best_first(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def dumped(values: Sequence[float | None]) -> dict[str, Any] | None:
+    """With the values themselves, one a seed."""
     found = Interval.of(there(values))
-    return found.dump() if found else None
+    return {**found.dump(), "values": list(values)} if found else None
 
 
 def there(values: Sequence[float | None]) -> list[float]:

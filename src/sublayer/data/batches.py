@@ -68,7 +68,7 @@ class Batches(Iterator[Batch]):
         world: int = 1,
     ) -> None:
         self.name, self.ids = (tokens.name, tokens.ids) if isinstance(tokens, Tokens) else ("the text", tokens)
-        self.batch, self.length = batch, length
+        self.batch, self.length, self.longest = batch, length, length
         if batch < 1 or length < 1:
             raise ValueError(f"batch={batch}, length={length}: both must be at least 1")
         if batch % world:

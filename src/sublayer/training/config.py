@@ -49,7 +49,7 @@ class TrainConfig(Config, tag="train"):
     recompute: bool = False
     """Form activations again in the backward pass instead of keeping them: less memory, a third more work."""
     grow_from: Count | None = None
-    """Tokens in a row at first, growing to `length` (growing BPTT)."""
+    """Tokens in a row at first, growing to `length` (growing BPTT), or to whole episodes."""
     grow_over: Count = 1000
     """Steps in which they grow."""
     carry: bool | None = None
@@ -105,8 +105,8 @@ class TrainConfig(Config, tag="train"):
     def saves_every(self) -> int:
         return self.save_every or self.evaluates_every
 
-    def length_at(self, step: int) -> int:
-        """Tokens in a row at a step."""
+    def length_at(self, step: int, longest: int) -> int:
+        """Tokens in a row at a step, of rows that grow to the longest."""
         if self.grow_from is None or step >= self.grow_over:
-            return self.length
-        return self.grow_from + (self.length - self.grow_from) * step // self.grow_over
+            return longest
+        return self.grow_from + (longest - self.grow_from) * step // self.grow_over

@@ -96,12 +96,13 @@ def take_step(trainee: Trainee, config: TrainConfig, world: World, rate: float) 
 
 
 def next_batch(trainee: Trainee, config: TrainConfig, world: World) -> Batch:
-    """The next one, as long as rows are by now: lanes go on from there, windows leave their ends unread."""
-    length = config.length_at(trainee.progress.step)
-    if trainee.batches.carries:
-        trainee.batches.length = length
-    batch = next(trainee.batches)
-    return (batch.cut(length) if isinstance(trainee.batches, Windows) else batch).to(world.device)
+    """The next one, as long as rows are by now: lanes go on from there, others leave their ends unread."""
+    batches = trainee.batches
+    length = config.length_at(trainee.progress.step, batches.longest)
+    if isinstance(batches, Windows):  # where the next ones are follows from the full length
+        return next(batches).cut(length).to(world.device)
+    batches.length = length
+    return next(batches).to(world.device)
 
 
 @dataclass

@@ -91,9 +91,13 @@ def check_rows(model: Model.Config, config: TrainConfig, data: Task) -> None:
     """Without state an episode is read whole, and must fit the places there are."""
     if carries(model, config, data):
         return
-    if config.grow_from is not None:
-        raise ConfigError(f"train.grow_from={config.grow_from}: {data.title} is read in whole episodes; leave it out")
-    longest = max(data.config.longest("train"), data.config.longest("valid"))
+    longest = data.config.longest("train")
+    if config.grow_from is not None and config.grow_from > longest:
+        raise ConfigError(
+            f"train.grow_from={config.grow_from}: episodes of {data.title} have up to {longest} tokens; rows grow to "
+            "whole episodes, use less"
+        )
+    longest = max(longest, data.config.longest("valid"))
     for stack in model.stacks.values():
         limit = getattr(stack.position, "limit", None)
         if limit is not None and longest > limit:

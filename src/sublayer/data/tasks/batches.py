@@ -25,7 +25,10 @@ from sublayer.data.tasks.examples import Examples
 
 
 class Episodes(Batches):
-    """One episode a row, shuffled anew each epoch; goes on for ever. The cursor counts episodes."""
+    """One episode a row, or its beginning where it is longer than `length`; shuffled anew each epoch, goes on for ever.
+
+    The cursor counts episodes.
+    """
 
     kind = "episodes"
 
@@ -61,7 +64,7 @@ class Episodes(Batches):
             key = mix(self.seed, int(epoch))
             episode_B[epochs == epoch] = permute(places[epochs == epoch], self.examples.episodes, key)
         self.drawn += self.batch
-        return _rows(self.examples, episode_B, self.row_B)
+        return _rows(self.examples, episode_B, self.row_B, most=self.length)
 
 
 class Chains(Batches):
@@ -153,16 +156,23 @@ def _lanes(examples: Examples, batch: int) -> tuple[Int64[np.ndarray, " B"], Int
     return border_B[:-1], border_B[1:]
 
 
-def _rows(examples: Examples, episode_B: np.ndarray, row_B: np.ndarray, counts_B: np.ndarray | None = None) -> Batch:
+def _rows(
+    examples: Examples,
+    episode_B: np.ndarray,
+    row_B: np.ndarray,
+    counts_B: np.ndarray | None = None,
+    most: int | None = None,
+) -> Batch:
     """Rows of these episodes for one process; as long as the longest of all, so that every process has one shape."""
-    length = int(examples.lengths[episode_B].max())
-    own_B, share = episode_B[row_B], _share(examples.questions[episode_B], row_B)
-    place_BL = examples.start_E[own_B, None] + np.arange(length)
-    valid_BL = np.arange(length) < examples.lengths[own_B, None]
-    place_BL = np.where(valid_BL, place_BL, examples.start_E[own_B, None])
+    length = min(int(examples.lengths[episode_B].max()), most or examples.longest)
+    start_B1, valid_BL = examples.start_E[episode_B, None], np.arange(length) < examples.lengths[episode_B, None]
+    place_BL = np.where(valid_BL, start_B1 + np.arange(length), start_B1)
+    asked_B = ((examples.answers_N[place_BL] >= 0) & valid_BL).sum(1)
+    share = _share(asked_B, row_B) if counts_B is None else 1.0
+    place_BL, valid_BL = place_BL[row_B], valid_BL[row_B]
     there_BL = valid_BL if counts_B is None else valid_BL & counts_B[row_B, None]
     valid = None if valid_BL.all() else torch.from_numpy(valid_BL)
-    return _take(examples, place_BL, there_BL, valid_BL=valid, share=share if counts_B is None else 1.0)
+    return _take(examples, place_BL, there_BL, valid_BL=valid, share=share)
 
 
 def _take(

@@ -1,0 +1,85 @@
+"""Claim: what a paper says, and the comparison that shows it at a small size."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from sublayer.comparison import Variant
+from sublayer.measurement import Setting
+from sublayer.nn.config import unknown
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One figure of all variants, and who comes before whom."""
+
+    figure: str
+    """Where a row of the comparison's table has it: test.accuracy, bits_per_byte, tokens_per_second, …"""
+    title: str
+    unit: str
+    order: Sequence[tuple[str, str]]
+    """Pairs of variants, the better one first, as the paper finds them."""
+    paper: Mapping[str, float] = field(default_factory=dict)
+    """By variant, in the same unit, if the paper prints them; what it only draws is not here."""
+    less_is_better: bool = False
+    form: Callable[[float], float] = float
+    """From the table's number to one in the unit."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    name: str
+    source: str
+    """Where the paper makes it."""
+    says: str
+    scale: str
+    """What was made smaller, and by how much."""
+    minutes: str
+    """What it takes on two cores."""
+    variants: Sequence[Variant]
+    findings: Sequence[Finding]
+    changes: Mapping[str, Any]
+    """For all variants: sizes, budget."""
+    data: str = "stdlib"
+    lrs: Sequence[float] = ()
+    setting: Setting | None = None
+    """How latency is measured; None: it is not."""
+
+
+CLAIMS: dict[str, Callable[[], Claim]] = {}
+
+
+def claim(name: str) -> Callable[[Callable[[], Claim]], Callable[[], Claim]]:
+    """Enter a function that tells a claim."""
+
+    def enter(tell: Callable[[], Claim]) -> Callable[[], Claim]:
+        CLAIMS[name] = tell
+        return tell
+
+    return enter
+
+
+@cache
+def discover() -> None:
+    """Import every file of this room, so that the claims of a paper are one new file."""
+    import sublayer.reproduction
+
+    for module in pkgutil.iter_modules(sublayer.reproduction.__path__):
+        importlib.import_module(f"sublayer.reproduction.{module.name}")
+
+
+def claims() -> list[Claim]:
+    discover()
+    return [tell() for tell in CLAIMS.values()]
+
+
+def find(name: str) -> Claim:
+    discover()
+    if name not in CLAIMS:
+        raise ValueError(f"{unknown('claim', name, CLAIMS)}; sublayer reproduce lists them")
+    return CLAIMS[name]()

@@ -1,0 +1,106 @@
+"""From a claim's name to what the paper found and what was seen here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sublayer import work
+from sublayer.comparison import compare
+from sublayer.comparison.interval import Interval, verdict
+from sublayer.comparison.job import Told
+from sublayer.measurement import measure
+from sublayer.reproduction.claim import Claim, Finding, find
+from sublayer.runs import kept
+
+CLAIM = "claim.json"
+
+
+def reproduce(
+    claim: str | Claim,
+    out: str | Path = "",
+    changes: Mapping[str, Any] | None = None,
+    *,
+    seeds: Sequence[int] = (0, 1, 2),
+    pool: work.Pool | None = None,
+    told: Told = lambda request, folder: None,
+) -> dict[str, Any]:
+    """Run a paper's claim again, or go on with it; changes: to its sizes and its budget, for all variants."""
+    asked = find(claim) if isinstance(claim, str) else claim
+    place = Path(out or f"reproductions/{asked.name}")
+    table = compare(
+        asked.variants,
+        asked.data,
+        place,
+        {**asked.changes, **(changes or {})},
+        seeds=seeds,
+        lrs=asked.lrs,
+        measure=measure if asked.setting else None,
+        setting=asked.setting,
+        pool=pool,
+        told=told,
+    )
+    made = {
+        "format": 1,
+        "claim": asked.name,
+        "source": asked.source,
+        "says": asked.says,
+        "scale": asked.scale,
+        "changes": {key: _plain(value) for key, value in (changes or {}).items()},
+        "seeds": list(seeds),
+        "minutes": sum(row["minutes"] for row in table["rows"]),
+        "findings": [found(finding, table["rows"]) for finding in asked.findings],
+        "params": {row["name"]: row["params"] for row in table["rows"]},
+    }
+    kept.write(place / CLAIM, made)
+    return made
+
+
+def found(finding: Finding, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    values = {row["name"]: picked(row, finding) for row in rows}
+    ours = {name: Interval.of([x for x in of if x is not None]) for name, of in values.items()}
+    return {
+        "figure": finding.figure,
+        "title": finding.title,
+        "unit": finding.unit,
+        "rows": [
+            {
+                "variant": name,
+                "paper": finding.paper.get(name),
+                "ours": None if interval is None else interval.dump(),
+                "values": values[name],
+            }
+            for name, interval in ours.items()
+        ],
+        "order": [
+            {"better": a, "worse": b, "seen": seen(values[a], values[b], finding.less_is_better)}
+            for a, b in finding.order
+        ],
+    }
+
+
+def picked(row: Mapping[str, Any], finding: Finding) -> list[float | None]:
+    """A figure by seed; one that is not by seed is a list of itself."""
+    value: Any = row
+    for key in finding.figure.split("."):
+        value = None if value is None else value[key]
+    values = value["values"] if isinstance(value, Mapping) else [value]
+    return [None if one is None else finding.form(one) for one in values]
+
+
+def seen(better: Sequence[float | None], worse: Sequence[float | None], less_is_better: bool) -> str:
+    """Whether what the paper finds better is so, by differences seed by seed."""
+    pairs = [(a, b) for a, b in zip(better, worse, strict=False) if a is not None and b is not None]
+    losses = [a - b if less_is_better else b - a for a, b in pairs]
+    difference = Interval.of(losses)
+    if difference is None:
+        return "not known: trainings diverged"
+    if difference.low is None:
+        return "yes" if difference.mean < 0 else "no"
+    said = {"better": "yes, clearly", "worse": "no, clearly not"}.get(verdict(difference))
+    return said or ("yes, within what seeds differ" if difference.mean < 0 else "no, within what seeds differ")
+
+
+def _plain(value: Any) -> Any:
+    return value.dump() if hasattr(value, "dump") else value

@@ -1,0 +1,115 @@
+"""Claims that are run again: each can be, and what it comes to is told as it is."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from sublayer.api import split
+from sublayer.comparison.request import settle
+from sublayer.data import Data
+from sublayer.reproduction import Finding, claims, find, job, reproduce
+from sublayer.reproduction.job import found, seen
+
+SIZES = {"dim": 8, "layout": "(sf)", "s.heads": 2, "s.memory.length": 8, "position.clip": 8}
+BUDGET = {"train.steps": 2, "train.tokens": None, "train.batch": 4, "train.warmup": 1, "train.eval_tokens": 64}
+TINY = SIZES | BUDGET
+TASK = {
+    "data.episodes": 20,
+    "data.valid": 4,
+    "data.test": 4,
+    "data.length": 7,
+    "train.grow_from": 2,
+    "train.grow_over": 2,
+}
+
+
+@pytest.mark.parametrize("claim", claims(), ids=lambda claim: claim.name)
+def test_every_claim_can_be_begun(claim, tmp_path):
+    """All that a comparison would refuse is checked; what is compared is there."""
+    model, of = split(claim.changes)
+    few = {"episodes": 100, "valid": 4, "test": 4} if claim.data.startswith("task:") else {}
+    data = Data.Config.guess(claim.data).override({**of["data"], **few}, "data")
+    request = settle(claim.variants, data, tmp_path / "out", model, of["train"], seeds=(0,))
+    names = [entry.name for entry in request.entries]
+    for finding in claim.findings:
+        assert {name for pair in finding.order for name in pair} <= set(names)
+        assert set(finding.paper) <= set(names)
+
+
+@pytest.mark.parametrize("name", ["feedback/random-walk", "feedback/algorithmic-3", "feedback/copy", "feedback/depth"])
+def test_rivals_are_of_one_size(name):
+    claim = find(name)
+    model, _ = split(claim.changes)
+    sizes = [variant.base.but({**model, **variant.changes}).cost().params for variant in claim.variants]
+    assert max(sizes) < 1.03 * min(sizes)
+
+
+def test_it_runs_and_goes_on(tmp_path):
+    told = reproduce("feedback/random-walk", tmp_path / "out", {**TINY, **TASK}, seeds=(0, 1))
+    (places,) = told["findings"]
+    assert [row["variant"] for row in places["rows"]] == ["Feedback", "Transformer"]
+    assert [row["paper"] for row in places["rows"]] == [100.0, 68.0]
+    for row in places["rows"]:
+        assert len(row["values"]) == 2
+        assert row["ours"]["mean"] == pytest.approx(sum(row["values"]) / 2)
+        assert 0 <= row["ours"]["mean"] <= 100
+    assert json.loads((tmp_path / "out" / "claim.json").read_text()) == told
+    before = (tmp_path / "out" / "runs" / "Feedback-0" / "metrics.jsonl").stat().st_mtime_ns
+    assert reproduce("feedback/random-walk", tmp_path / "out", {**TINY, **TASK}, seeds=(0, 1)) == told
+    assert (tmp_path / "out" / "runs" / "Feedback-0" / "metrics.jsonl").stat().st_mtime_ns == before
+
+
+def test_speed_is_told_of_training_and_writing(tmp_path, monkeypatch):
+    """Latency of 64 rows is told as tokens a second."""
+    seconds = iter([0.5, 1.0])
+
+    def measure(models, setting):
+        assert (setting.task, setting.batch, len(models)) == ("token", 64, 1)
+        told = dict.fromkeys(("latency", "low", "high"), next(seconds))
+        return [SimpleNamespace(noise=None, dump=lambda: {**told, "memory": 1})]
+
+    monkeypatch.setattr(job, "measure", measure)
+    sizes = {**TINY, "train.steps": 3, "train.length": 8}
+    training, writing = reproduce("feedback/speed", tmp_path / "out", sizes, seeds=(0,))["findings"]
+    assert all(row["values"][0] > 0 for row in training["rows"])
+    assert [row["values"] for row in writing["rows"]] == [[128.0], [64.0]]
+    assert [row["paper"] for row in writing["rows"]] == [2176, 592]
+    assert writing["order"] == [{"better": "Feedback", "worse": "Transformer", "seen": "yes"}]
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "said"),
+    [
+        ([0.9, 0.91, 0.92], [0.5, 0.51, 0.5], "yes, clearly"),
+        ([0.5, 0.51, 0.5], [0.9, 0.91, 0.92], "no, clearly not"),
+        ([0.9, 0.5, 0.7], [0.6, 0.7, 0.65], "yes, within what seeds differ"),
+        ([0.6, 0.7, 0.65], [0.9, 0.5, 0.7], "no, within what seeds differ"),
+        ([0.9], [0.5], "yes"),
+        ([0.5], [0.9], "no"),
+        ([None], [0.9], "not known: trainings diverged"),
+        ([0.9, None, 0.8], [0.5, 0.6, None], "yes"),
+    ],
+)
+def test_what_was_seen(better, worse, said):
+    assert seen(better, worse, less_is_better=False) == said
+    assert seen(worse, better, less_is_better=True) == said
+
+
+def test_figures_are_told_in_the_papers_unit():
+    finding = Finding("test.accuracy", "right", "%", [("a", "b")], {"a": 90.0}, form=lambda share: 100 * share)
+    rows = [
+        {"name": "a", "test": {"accuracy": {"mean": 0.5, "values": [0.4, 0.6]}}},
+        {"name": "b", "test": None},
+    ]
+    told = found(finding, rows)
+    assert told["rows"][0] == {"variant": "a", "paper": 90.0, "ours": told["rows"][0]["ours"], "values": [40.0, 60.0]}
+    assert told["rows"][0]["ours"]["mean"] == 50
+    assert told["rows"][1]["ours"] is None
+
+
+def test_an_unknown_claim_is_told_with_those_that_are_known():
+    with pytest.raises(
+        ValueError, match=r"unknown claim 'feedback/walk'; did you mean feedback/random-walk.*lists them"
+    ):
+        find("feedback/walk")
