@@ -100,10 +100,10 @@ def counting_long() -> Claim:
 @claim("feedback/random-walk")
 def random_walk() -> Claim:
     says = "It knows where a walker is after many steps and turns; a Transformer of its size does not."
-    own = {"data.episodes": 50_000, "train.steps": 3000, "train.lr": 7e-4}
-    grown = {"train.grow_from": 8, "train.grow_over": 1500}
-    found = [right("places", 68.0, 100.0)]
-    return on_task("random-walk", says, "32 places remembered for 100", "1 h", found, 32, {**own, **grown})
+    own = {"data.size": 5, "data.length": 32, "data.episodes": 50_000, "train.steps": 3000, "train.lr": 7e-4}
+    grown = {"train.grow_from": 8, "train.grow_over": 1000}
+    shorter, found = "32 actions on a grid of 5×5 for 100 on 8×8", [right("places", 68.0, 100.0)]
+    return on_task("random-walk", says, shorter, "1 h", found, 32, {**own, **grown})
 
 
 def programs(variables: int, transformer: float, feedback: float) -> Claim:
@@ -129,12 +129,20 @@ def algorithmic_5() -> Claim:
 
 
 def on_characters(
-    *told: str, variants: Sequence[Variant], order: Sequence[tuple[str, str]], changes: Mapping[str, Any]
+    name: str,
+    where: str,
+    says: str,
+    smaller: str,
+    variants: Sequence[Variant],
+    order: Sequence[tuple[str, str]],
+    changes: Mapping[str, Any],
 ) -> Claim:
     found = [Finding("bits_per_byte", "validation", "bits/byte", order, less_is_better=True)]
     budget = {"train.tokens": 400_000, "train.batch": 8, "train.length": 64, "train.warmup": 50, "train.lr": 2e-3}
     sizes = {**SMALL, "s.memory.length": 64, "position.clip": 64}
-    return Claim(*told, variants, found, {**sizes, **budget, "train.eval_tokens": 100_000, **changes})
+    scale = f"{smaller}; 400 K bytes of Python for 5 M of Penn Treebank"
+    own = {**sizes, **budget, "train.eval_tokens": 100_000, **changes}
+    return Claim(f"feedback/{name}", f"{PAPER}, {where}", says, scale, "1 h", variants, found, own)
 
 
 @claim("feedback/compositions")
@@ -149,13 +157,15 @@ def compositions() -> Claim:
         "recurrent": {"compose": "recurrent"},
     }
     return on_characters(
-        "feedback/compositions",
-        f"{PAPER}, figures 5 and 8",
+        "compositions",
+        "figures 5 and 8",
         "What all layers or the top one made of the past is worth more than what the same and lower layers made of it; "
         "of single layers the first is worth least, no more than a Transformer's own.",
-        "3 layers of width 64 for 6 of width 384; 400 K bytes of Python for 5 M of Penn Treebank",
-        "1 h",
-        variants=[*(Variant(name, model, own) for name, own in made.items()), Variant(TRANSFORMER, parallel(model))],
+        "3 layers of width 64 for 6 of width 384",
+        variants=[
+            *(Variant(name, model, {**own, "shared": False}) for name, own in made.items()),
+            Variant(TRANSFORMER, parallel(model)),
+        ],
         order=[
             *(("weighted", "recurrent"), ("top only", "recurrent"), ("top only", "layer 1"), ("layer 2", "layer 1")),
             *(("weighted", TRANSFORMER), ("average", TRANSFORMER)),
@@ -174,11 +184,10 @@ def depth() -> Claim:
             Variant(f"{TRANSFORMER} {layers}", parallel(base("feedback")), wide),
         ]
     return on_characters(
-        "feedback/depth",
-        f"{PAPER}, figure 9",
+        "depth",
+        "figure 9",
         "With as many parameters in fewer layers, a Transformer loses much and a Feedback Transformer little.",
-        "1, 2 and 4 layers of width 64; 400 K bytes of Python for 5 M of Penn Treebank",
-        "1 h",
+        "1, 2 and 4 layers of width 64",
         variants=variants,
         order=[
             *((f"{FEEDBACK} {layers}", f"{TRANSFORMER} {layers}") for layers in (1, 2, 4)),
