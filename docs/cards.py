@@ -11,6 +11,7 @@ from pathlib import Path
 
 import alphabet
 import picture
+import reproduced
 from tables import code, first_lines, table
 
 import sublayer
@@ -45,6 +46,7 @@ def card(name: str) -> str:
         "## Cost",
         _cost(config.cost()),
         *_facts(entry, config.cost()),
+        *reproduced.sections(name),
         "## Hyperparameters",
         f"```toml\n{config.to_toml().rstrip()}\n```",
     ]

@@ -1,5 +1,8 @@
 """The Feedback stack: the memory it makes, its fast loop against its plain one, and what cannot be."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -216,3 +219,22 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(planned, "run", counting)
     return calls
+
+
+def test_what_the_fast_loop_kept_is_let_go(monkeypatch):
+    """With the last of what it gave, whether or not anybody asked for gradients."""
+    kept, begin = [], unrolled.Loop.__init__
+
+    def watched(self, *args):
+        kept.append(weakref.ref(self))
+        begin(self, *args)
+
+    monkeypatch.setattr(unrolled.Loop, "__init__", watched)
+    model, ids = BASE.build(), torch.randint(BASE.vocab, (2, 6))
+    h, state = model(ids)
+    model.head.loss(h, ids).backward()
+    h, state = model(ids, state)
+    assert len(kept) == 2
+    del h, state
+    gc.collect()
+    assert [one() is not None for one in kept] == [False, False]

@@ -101,7 +101,8 @@ class Unrolled(torch.autograd.Function):
         ctx.save_for_backward(*weights)
         loop.run()
         ctx.mark_non_differentiable(loop.m_TRBD)
-        return loop.x_NTBD[-1], loop.k, loop.v, loop.m_TRBD
+        # Not the loop's own tensors: what is given has this step as its origin, and would keep itself alive for ever.
+        return loop.x_NTBD[-1], loop.k.detach(), loop.v.detach(), loop.m_TRBD
 
     @staticmethod
     @once_differentiable

@@ -1,0 +1,69 @@
+"""What came out of claims that were run again, as cards tell it.
+
+python docs/reproduced.py reproductions/feedback/random-walk …     keeps their results in docs/reproduced
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tables import table
+
+KEPT = Path(__file__).parent / "reproduced"
+
+
+def sections(paper: str) -> Iterator[str]:
+    """Of a card; none where no claim of the paper was run."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((KEPT / paper).glob("*.json"))]
+    if found:
+        yield "## Claims, run again"
+        yield "Figures of the paper beside ours; ± is 95 % over seeds (Student's t)."
+    for told in found:
+        yield from _claim(told)
+
+
+def _claim(told: dict[str, Any]) -> Iterator[str]:
+    yield f"### {told['claim'].partition('/')[2]}"
+    yield f"{told['says']} ({told['source']})"
+    seeds = len(told["seeds"])
+    took = f"{seeds} seeds, {told['minutes']:.0f} minutes of training in all, {told['device']['processor']}"
+    yield f"`sublayer reproduce {told['claim']}`: {told['scale']}. {took}."
+    for finding in told["findings"]:
+        titles = ("variant", f"paper, {finding['unit']}", f"here, {finding['unit']}", "by seed")
+        yield f"{finding['title'].capitalize()}:"
+        yield table(titles, [_row(row) for row in finding["rows"]], numbers=[1, 2, 3])
+        yield "\n".join(f"- {pair['better']} before {pair['worse']}: {pair['seen']}." for pair in finding["order"])
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    ours, paper = row["ours"], row["paper"]
+    half = "" if ours is None or ours["high"] is None else f" ± {_figure(ours['high'] - ours['mean'])}"
+    return (
+        row["variant"],
+        "—" if paper is None else _figure(paper),
+        "—" if ours is None else f"{_figure(ours['mean'])}{half}",
+        ", ".join("—" if value is None else _figure(value) for value in row["values"]),
+    )
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def keep(folder: Path) -> Path:
+    """A claim's result, with what it ran on."""
+    told = json.loads((folder / "claim.json").read_text(encoding="utf-8"))
+    device = json.loads((folder / "table.json").read_text(encoding="utf-8"))["device"]
+    path = KEPT / f"{told['claim']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**told, "device": device}, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(keep(Path(name)))
