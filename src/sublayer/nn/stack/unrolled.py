@@ -6,11 +6,12 @@
 - Keys and values get what places of later blocks owe them in one product, when the loop reaches their block; only
   places of the same block add theirs one by one.
 - Buffers have time first, so that each place is one piece of memory.
+- On a CPU the steps from place to place are taken in C (`native`); what is formed of many places stays here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch.nn import functional as F
 
 from sublayer.nn.feedforward.activation import Activation
 from sublayer.nn.feedforward.fused import ACT, SLOPES
+from sublayer.nn.stack import native
 
 aten = torch.ops.aten
 
@@ -124,8 +126,8 @@ class Loop:
         past_v: Tensor,
         weights: Sequence[Tensor],
     ) -> None:
-        # Products of few rows are quicker with matrices that lie as they are read.
-        self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, [one.contiguous() for one in weights]
+        self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, weights
+        self.native = native.serves(plan, x_TBD, weights)
         T, B, D = self.shape = x_TBD.shape
         A, _, G, self.memory, K = past_k.shape
         self.head_dim, self.wide = K, plan.heads * K
@@ -135,15 +137,7 @@ class Loop:
         self.k[:, :, :, : self.memory], self.v[:, :, :, : self.memory] = past_k, past_v
         self.m_TRBD = x_TBD.new_empty(T, len(weights[plan.compose]), B, D)
         self.kept = [self._room(sublayer) for sublayer in plan.sublayers]
-        self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
-        """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
-        self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
-        self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
         self.table = None if plan.table is None else self.weights[plan.table].flip(0)
-        self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
-        gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
-        even = len(gaps) == 1 and min(gaps) > 0
-        self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
 
     def _room(self, sublayer: Sublayer) -> dict[str, Tensor]:
         """What a sublayer keeps of each place."""
@@ -175,6 +169,26 @@ class Loop:
         return x_BZ.view(-1, self.plan.heads // self.plan.groups, self.head_dim)
 
     def run(self) -> None:
+        if self.native:
+            native.forward(self)
+        else:
+            self._lay_out()
+            self._walk()
+
+    def _lay_out(self) -> None:
+        """What the steps read of each place, as tensors of its own."""
+        # Products of few rows are quicker with matrices that lie as they are read.
+        plan, self.weights = self.plan, [one.contiguous() for one in self.weights]
+        self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
+        """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
+        self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
+        self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
+        self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
+        gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
+        even = len(gaps) == 1 and min(gaps) > 0
+        self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
+
+    def _walk(self) -> None:
         kept_T = [[dict(zip(kept, one, strict=True)) for one in zip(*kept.values(), strict=True)] for kept in self.kept]
         for t in range(self.shape[0]):
             for n, sublayer in enumerate(self.plan.sublayers):
@@ -256,7 +270,6 @@ class Back:
 
     def __init__(self, loop: Loop, weights: Sequence[Tensor], to_k: Tensor, to_v: Tensor) -> None:
         self.loop, self.plan, self.weights = loop, loop.plan, weights
-        self.across = [one.transpose(-1, -2).contiguous() if one.dim() > 1 else one for one in weights]
         self.to_weights = [torch.zeros_like(weight) for weight in weights]
         self.to_k, self.to_v = (to.clone(memory_format=torch.contiguous_format) for to in (to_k, to_v))
         self.to_keys, self.to_values = ([to.flatten(0, 1) for to in both.unbind(0)] for both in (self.to_k, self.to_v))
@@ -281,15 +294,24 @@ class Back:
         return to[:, :, :, : self.loop.memory]
 
     def run(self, to_x: Tensor) -> None:
-        T = self.loop.shape[0]
+        T, walk = self.loop.shape[0], native.Backward(self, to_x) if self.loop.native else self._walk(to_x)
         for start in range((T - 1) // BLOCK * BLOCK, -1, -BLOCK):
             block = range(start, min(start + BLOCK, T))
             self._settle_keys(self.loop.memory + block.start, self.loop.memory + block.stop, block.stop)
-            for t in reversed(block):
-                self._step(t, block, to_x[t])
+            walk(block)
             self._settle_weights(block)
         if self.loop.memory:
             self._settle_keys(0, self.loop.memory, 0)
+
+    def _walk(self, to_x: Tensor) -> Callable[[range], None]:
+        """Steps through a block, the last place first."""
+        self.across = [one.transpose(-1, -2).contiguous() if one.dim() > 1 else one for one in self.weights]
+
+        def walk(block: range) -> None:
+            for t in reversed(block):
+                self._step(t, block, to_x[t])
+
+        return walk
 
     def _settle_keys(self, first: int, last: int, begin: int) -> None:
         """What places from `begin` on owe to these keys and values."""
@@ -433,10 +455,11 @@ class Back:
             self.to_weights[bias] += to_TBZ.sum((0, 1))
 
     def _settle_norm(self, n: int, now: slice, to_TBD: Tensor, gain: int, shift: int | None) -> None:
-        mean, scale = (torch.stack(one) for one in zip(*self.loop.moments[n][now], strict=True))
-        weight, args = self.weights[gain], (to_TBD, self.loop.kept[n]["sum"][now])
+        weight, sum_TBD, norm = self.weights[gain], self.loop.kept[n]["sum"][now], self.plan.sublayers[n].after
+        assert norm is not None
+        _, *moments = torch.native_layer_norm(sum_TBD, weight.shape, None, None, norm.eps)
         _, to_gain, to_shift = aten.native_layer_norm_backward(
-            *args, weight.shape, mean, scale, weight, weight, [False, True, True]
+            to_TBD, sum_TBD, weight.shape, *moments, weight, weight, [False, True, True]
         )
         self.to_weights[gain] += to_gain
         if shift is not None:
