@@ -30,7 +30,7 @@ static void unfeed(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     float *to_y = s->gated ? l->wide : to_h;
     const float *kept = at(l, s->h, t, W);
     share(team, F, &from, &end);
-    fill(&s->leave, to + first * D, D, team->rows, from, end, to_y + first * F, F);
+    fill(&s->leave, to + first * D, D, team->rows, from, end, to_y + first * F, F, team->room);
     for (int64_t b = first; b < first + team->rows; b++) {
         const float *h = kept + b * W;
         float *gate = to_h + b * W, *y = to_y + b * F;
@@ -72,7 +72,7 @@ static void unremember(const Loop *l, const Team *team, int64_t t, float *to_kv,
             memset(to_m + (r * B + b) * D + from, 0, (to - from) * sizeof(float));
     for (int64_t a = 0; a < l->sets; a++) {
         float *m = to_m + (l->stream[a] * B + team->first) * D;
-        multiply(l->project + a, to_kv + (a * B + team->first) * Z, Z, team->rows, from, to, m, D);
+        multiply(l->project + a, to_kv + (a * B + team->first) * Z, Z, team->rows, from, to, m, D, team->room);
     }
     WAIT
     const float *m = l->m + t * l->streams * B * D;
@@ -97,14 +97,14 @@ static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     if (s->attends) {
         float *to_y = at(l, s->to_y, t, W);
         share(team, W, &from, &end);
-        fill(&s->leave, to_out + first * D, D, team->rows, from, end, to_y + first * W, W);
+        fill(&s->leave, to_out + first * D, D, team->rows, from, end, to_y + first * W, W, team->room);
         WAIT
         unattend(l, s, team, t, block, to_in);
     } else
         unfeed(l, s, team, t, to_out, to_in);
     WAIT
     share(team, D, &from, &end);
-    fill(&s->enter, to_in + first * W, W, team->rows, from, end, to + first * D, D);
+    fill(&s->enter, to_in + first * W, W, team->rows, from, end, to + first * D, D, team->room);
     WAIT
     for (int64_t b = team->from; b < team->to; b++) {
         if (s->before.kind) unnormalise(&s->before, x + b * D, to + b * D, D);

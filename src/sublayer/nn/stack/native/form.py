@@ -53,11 +53,12 @@ class Loop(Structure):
         *((name, c_void_p) for name in ("to_last", "to_first", "to_k", "to_v", "to_kv", "to_m")),
         *((name, c_void_p) for name in ("wide", "made", "room")),
         ("private", c_int64),
+        ("vectors", c_int64),
     ]
 
 
 LAYER_NORM = 1
 ACTIVATIONS = {"relu": 0, "gelu": 1, "swish": 3}
 """As pointwise.h counts them."""
-WIDE = 16
-"""Columns of a panel."""
+WIDE, DEEP = 24, 256
+"""As in panels.h."""

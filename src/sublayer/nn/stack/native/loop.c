@@ -16,7 +16,7 @@ static void prepare(const Loop *l, const Sublayer *s, const Team *team, int64_t 
     int64_t R = l->near.out, P = (R + WIDE - 1) / WIDE * WIDE, from = (R - M) / WIDE * WIDE;
     float *p = team->mine, *w = at(l, s->weights, t, l->heads * C) + team->begin * J * C + start;
     for (int64_t r = 0; r < rows; r++) memset(p + r * P + from, 0, (R - from) * sizeof(float));
-    multiply(&l->near, at(l, s->q, t, l->heads * K) + team->begin * J * K, K, rows, from, R, p, P);
+    multiply_part(&l->near, 0, K, at(l, s->q, t, l->heads * K) + team->begin * J * K, K, rows, from, R, p, P);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < M; j++) w[r * C + j] = p[r * P + R - M + j];
 }
@@ -61,7 +61,7 @@ static const float *feed(const Loop *l, const Sublayer *s, const Team *team, int
     int64_t D = l->dim, F = s->leave.in, W = s->enter.out, first = team->first, from, to;
     float *h = at(l, s->h, t, W);
     share(team, W, &from, &to);
-    fill(&s->enter, u, D, team->rows, from, to, h + first * W, W);
+    fill(&s->enter, u, D, team->rows, from, to, h + first * W, W, team->room);
     if (s->gated) {
         WAIT
         share(team, F, &from, &to);
@@ -73,7 +73,7 @@ static const float *feed(const Loop *l, const Sublayer *s, const Team *team, int
 static const float *recall(const Loop *l, const Sublayer *s, const Team *team, int64_t t, const float *u) {
     int64_t Z = l->heads * l->size, from, to;
     share(team, Z, &from, &to);
-    fill(&s->enter, u, l->dim, team->rows, from, to, at(l, s->q, t, Z) + team->first * Z, Z);
+    fill(&s->enter, u, l->dim, team->rows, from, to, at(l, s->q, t, Z) + team->first * Z, Z, team->room);
     WAIT
     attend(l, s, team, t);
     return at(l, s->y, t, Z);
@@ -92,7 +92,7 @@ static void step(const Loop *l, const Sublayer *s, const Team *team, int64_t t, 
     share(team, D, &from, &to);
     for (int64_t b = first; b < first + team->rows; b++)
         for (int64_t d = from; d < to; d++) sum[b * D + d] = x[b * D + d] + (s->leave.bias ? s->leave.bias[d] : 0);
-    multiply(&s->leave, y + first * W, W, team->rows, from, to, sum + first * D, D);
+    multiply(&s->leave, y + first * W, W, team->rows, from, to, sum + first * D, D, team->room);
     WAIT
     if (s->after.kind) {
         for (int64_t b = team->from; b < team->to; b++) normalise(&s->after, sum + b * D, out + b * D, D);
@@ -119,7 +119,7 @@ static void remember(const Loop *l, const Team *team, int64_t t) {
     for (int64_t a = 0; a < l->sets; a++) {
         const float *x = in + (l->stream[a] * B + team->first) * D;
         share(team, Z, &from, &to);
-        fill(l->project + a, x, D, team->rows, from, to, kv + (a * B + team->first) * Z, Z);
+        fill(l->project + a, x, D, team->rows, from, to, kv + (a * B + team->first) * Z, Z, team->room);
     }
     WAIT
     for (int64_t a = 0; a < l->sets; a++)

@@ -47,7 +47,7 @@ typedef struct {
     float *to_kv, *to_m;     /* (block, A, B, 2·G·K) and (block, R, B, D) */
     float *wide, *made;      /* room for all: (B, F), and what keys and values are made of, with them */
     float *room;             /* room for each thread */
-    int64_t private;
+    int64_t private, vectors; /* floats of that, and how many of them stand before the room of products */
 } Loop;
 
 /* Threads either have rows of their own, and never wait; or all rows together, and each some of the features. */
@@ -56,7 +56,7 @@ typedef struct {
     int64_t from, to;      /* rows of which this thread does what is done to a whole vector */
     int64_t begin, end;    /* (row, key head) pairs, counted over all rows, that it attends with */
     int64_t member, members;
-    float *mine;
+    float *mine, *room;  /* its own room, and that of its products */
 } Team;
 
 #define WAIT                       \
@@ -67,7 +67,8 @@ typedef struct {
 INLINE Team joined(const Loop *l) {
     int64_t B = l->rows, G = l->groups, n = THREAD, N = THREADS;
     Team team = {.rows = B, .from = B * n / N, .to = B * (n + 1) / N, .begin = B * G * n / N, .end = B * G * (n + 1) / N};
-    team.member = n, team.members = N, team.mine = l->room + n * l->private;
+    team.member = n, team.members = N;
+    team.mine = l->room + n * l->private, team.room = team.mine + l->vectors;
     if (l->by_rows) {
         team.first = team.from, team.rows = team.to - team.from, team.member = 0, team.members = 1;
         team.begin = team.from * G, team.end = team.to * G;

@@ -13,14 +13,18 @@ from torch import Tensor
 
 from sublayer.native import load
 from sublayer.native.tensors import address, plain, watched
-from sublayer.nn.stack.native.form import ACTIVATIONS, LAYER_NORM, WIDE, Loop, Matrix, Norm, Sublayer
+from sublayer.nn.stack.native.form import ACTIVATIONS, DEEP, LAYER_NORM, WIDE, Loop, Matrix, Norm, Sublayer
 
 if TYPE_CHECKING:
     from sublayer.nn.stack import unrolled
 
 SOURCE = Path(__file__).with_name("loop.c")
-APART = 24
+APART = 8
 """Rows for each thread from which threads have rows of their own: with fewer, each would read all matrices for them."""
+
+
+LINE = 16
+"""Floats that a processor fetches together."""
 
 
 def serves(plan: unrolled.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
@@ -137,22 +141,23 @@ class Form:
         loop, of = self.loop, self.of
         one = [loop.sublayer[n] for n in range(loop.sublayers)]
         matrices = [loop.near, *(m for s in one for m in (s.enter, s.leave)), *(loop.project[a] for a in range(loop.sets))]
-        panels = sum(m.in_ * _whole(m.out) for m in matrices)
+        panels = sum(m.in_ * _whole(m.out, WIDE) for m in matrices)
         wide = loop.rows * max((of.weights[s.leave].shape[0] for s in of.plan.sublayers), default=0)
         made = loop.rows * (loop.streams * loop.dim + loop.sets * 2 * loop.groups * loop.size)
-        distances = 0 if of.table is None else _whole(len(of.table))
-        loop.private = _whole(max(loop.rows * loop.dim, loop.rows * loop.heads * distances, loop.capacity))
-        room = of.k.new_empty(WIDE + panels + wide + made + loop.threads * loop.private)
+        distances = 0 if of.table is None else _whole(len(of.table), WIDE)
+        loop.vectors = max(loop.rows * loop.dim, loop.rows * loop.heads * distances, loop.capacity)
+        loop.private = _whole(loop.vectors + loop.rows * _whole(max(m.in_ for m in matrices), DEEP), LINE)
+        room = of.k.new_empty(LINE + panels + wide + made + loop.threads * loop.private)
         self.held.append(room)
-        at = -(-address(room) // (4 * WIDE)) * 4 * WIDE
+        at = _whole(address(room), 4 * LINE)
         for m in matrices:
             m.panels = at
-            at += 4 * m.in_ * _whole(m.out)
+            at += 4 * m.in_ * _whole(m.out, WIDE)
         loop.wide, loop.made, loop.room = at, at + 4 * wide, at + 4 * (wide + made)
 
 
-def _whole(columns: int) -> int:
-    return -(-columns // WIDE) * WIDE
+def _whole(count: int, unit: int) -> int:
+    return -(-count // unit) * unit
 
 
 def _processors() -> int:

@@ -1,4 +1,4 @@
-/* A few rows times a matrix, which lies in panels: 16 columns side by side, as the product reads them.
+/* A few rows times a matrix, which lies in panels: 24 columns side by side, as the product reads them.
 
    A panel is brought near once for all rows, and while they are multiplied the next one is on its way. Each number is
    summed in one order, whoever computes it and with whichever other rows. */
@@ -7,15 +7,24 @@
 
 #include "vector.h"
 
-#define WIDE 16  /* columns of a panel */
-#define DEEP 256 /* of what is summed over, so much of a panel at a time: it stays beside the processor */
-#define TALL 6   /* rows at a time, whose sums stay in registers */
+#define ACROSS 3              /* lanes of a panel */
+#define WIDE (ACROSS * LANES) /* its columns */
+#define TALL 4                /* rows at a time: so many times three lanes of sums stay in registers */
+#define DEEP 256              /* of what is summed over, so much at a time: that part of a panel stays near */
+#define LINE 16               /* floats that arrive together */
+
+/* Makes the compiler load a vector once, and not with each product. */
+#ifdef __AVX__
+#define HOLD(v) __asm__("" : "+x"(v))
+#else
+#define HOLD(v)
+#endif
 
 typedef struct {
     int64_t in, out;
     const float *weight, *bias; /* bias may be NULL */
     int64_t down, right;        /* from one place in to the next, and from one out */
-    float *panels;              /* (out / 16, in, 16), the last one filled up with zeros */
+    float *panels;              /* (out / 24, in, 24), the last one filled up with zeros */
 } Matrix;
 
 /* This thread's share of the panels. */
@@ -32,46 +41,58 @@ static void pack(const Matrix *m) {
 
 /* R rows, a constant at each call. `ahead`: what is read next, of which `lines` are fetched for every fourth place. */
 INLINE void tile(const int R, const float *x, int64_t apart, const float *w, int64_t K, float *y, int64_t beside,
-                 const float *ahead, int lines) {
-    v8 parts[TALL][2];
+                 const float *ahead, int64_t lines) {
+    v8 parts[TALL][ACROSS];
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < 2; c++) parts[r][c] = *(const v8 *)(y + r * beside + LANES * c);
+        for (int c = 0; c < ACROSS; c++) parts[r][c] = *(const v8 *)(y + r * beside + LANES * c);
     int64_t k = 0;
     for (; k + 4 <= K; k += 4) {
-        for (int n = 0; n < lines; n++, ahead += WIDE) __builtin_prefetch(ahead, 0, 2);
+        for (int64_t n = 0; n < lines; n++, ahead += LINE) __builtin_prefetch(ahead, 0, 2);
         for (int j = 0; j < 4; j++) {
-            v8 a = *(const v8 *)(w + (k + j) * WIDE), b = *(const v8 *)(w + (k + j) * WIDE + LANES);
-            for (int r = 0; r < R; r++) {
-                float one = x[r * apart + k + j];
-                parts[r][0] += one * a;
-                parts[r][1] += one * b;
+            v8 wide[ACROSS];
+            for (int c = 0; c < ACROSS; c++) {
+                wide[c] = *(const v8 *)(w + (k + j) * WIDE + LANES * c);
+                HOLD(wide[c]);
             }
+            for (int r = 0; r < R; r++)
+                for (int c = 0; c < ACROSS; c++) parts[r][c] += x[r * apart + k + j] * wide[c];
         }
     }
     for (; k < K; k++)
         for (int r = 0; r < R; r++)
-            for (int c = 0; c < 2; c++) parts[r][c] += x[r * apart + k] * *(const v8 *)(w + k * WIDE + LANES * c);
+            for (int c = 0; c < ACROSS; c++) parts[r][c] += x[r * apart + k] * *(const v8 *)(w + k * WIDE + LANES * c);
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < 2; c++) *(v8 *)(y + r * beside + LANES * c) = parts[r][c];
+        for (int c = 0; c < ACROSS; c++) *(v8 *)(y + r * beside + LANES * c) = parts[r][c];
 }
 
-static void tiles(int64_t B, const float *x, int64_t apart, const float *w, int64_t K, float *y, int64_t beside,
-                  const float *ahead) {
-    int64_t blocks = (B + TALL - 1) / TALL;
-    int lines = (int)MIN(4, (4 + blocks - 1) / blocks);
+/* B rows on a part of a panel, which the next part follows in memory. */
+static void tiles(int64_t B, const float *x, int64_t apart, const float *w, int64_t K, float *y, int64_t beside) {
+    int64_t blocks = (B + TALL - 1) / TALL, lines = (4 * WIDE / LINE + blocks - 1) / blocks;
+    const float *ahead = w + K * WIDE, *all = ahead + K * WIDE;
     for (int64_t n = 0; n < blocks; n++) {
         int64_t from = B * n / blocks, rows = B * (n + 1) / blocks - from;
-        const float *in = x + from * apart, *soon = ahead + n * (K / 4) * lines * WIDE;
+        const float *in = x + from * apart;
         float *out = y + from * beside;
+        if (ahead >= all) lines = 0;
         switch (rows) {
-            case 1: tile(1, in, apart, w, K, out, beside, soon, lines); break;
-            case 2: tile(2, in, apart, w, K, out, beside, soon, lines); break;
-            case 3: tile(3, in, apart, w, K, out, beside, soon, lines); break;
-            case 4: tile(4, in, apart, w, K, out, beside, soon, lines); break;
-            case 5: tile(5, in, apart, w, K, out, beside, soon, lines); break;
-            default: tile(6, in, apart, w, K, out, beside, soon, lines);
+            case 1: tile(1, in, apart, w, K, out, beside, ahead, lines); break;
+            case 2: tile(2, in, apart, w, K, out, beside, ahead, lines); break;
+            case 3: tile(3, in, apart, w, K, out, beside, ahead, lines); break;
+            default: tile(4, in, apart, w, K, out, beside, ahead, lines);
         }
-        if (soon + (K / 4) * lines * WIDE >= ahead + K * WIDE) lines = 0;
+        ahead += K / 4 * lines * LINE;
+    }
+}
+
+/* The last columns of a matrix, fewer than a panel has. */
+static void narrow(int64_t B, const float *x, int64_t apart, const float *w, int64_t K, float *y, int64_t beside,
+                   int64_t wide) {
+    float whole[TALL * WIDE] = {0};
+    for (int64_t b = 0; b < B; b += TALL) {
+        int64_t rows = MIN(TALL, B - b);
+        for (int64_t r = 0; r < rows; r++) memcpy(whole + r * WIDE, y + (b + r) * beside, wide * sizeof(float));
+        tiles(rows, x + b * apart, apart, w, K, whole, WIDE);
+        for (int64_t r = 0; r < rows; r++) memcpy(y + (b + r) * beside, whole + r * WIDE, wide * sizeof(float));
     }
 }
 
@@ -80,36 +101,45 @@ static void multiply_part(const Matrix *m, int64_t skip, int64_t K, const float 
                           int64_t from, int64_t to, float *y, int64_t beside) {
     for (int64_t n = from; n < to; n += WIDE) {
         const float *panel = m->panels + n * m->in + skip * WIDE;
-        int64_t wide = MIN(WIDE, to - n);
         for (int64_t k = 0; k < K; k += DEEP) {
             int64_t deep = MIN(DEEP, K - k);
-            const float *w = panel + k * WIDE, *ahead = w + deep * WIDE;
-            if (wide == WIDE) {
-                tiles(B, x + k, apart, w, deep, y + n, beside, ahead);
-                continue;
-            }
-            for (int64_t b = 0; b < B; b++) {
-                float row[WIDE] = {0};
-                memcpy(row, y + b * beside + n, wide * sizeof(float));
-                tile(1, x + b * apart + k, apart, w, deep, row, WIDE, ahead, 0);
-                memcpy(y + b * beside + n, row, wide * sizeof(float));
-            }
+            if (to - n >= WIDE)
+                tiles(B, x + k, apart, panel + k * WIDE, deep, y + n, beside);
+            else
+                narrow(B, x + k, apart, panel + k * WIDE, deep, y + n, beside, to - n);
         }
     }
 }
 
+/* y[b, from:to) += x[b] W. Long rows are first copied to `room`, part by part: where they lie whole pages from each
+   other, they would push each other out of the nearest memory. */
 static void multiply(const Matrix *m, const float *x, int64_t apart, int64_t B, int64_t from, int64_t to, float *y,
-                     int64_t beside) {
-    multiply_part(m, 0, m->in, x, apart, B, from, to, y, beside);
+                     int64_t beside, float *room) {
+    if (m->in <= DEEP) {
+        multiply_part(m, 0, m->in, x, apart, B, from, to, y, beside);
+        return;
+    }
+    for (int64_t k = 0; k < m->in; k += DEEP)
+        for (int64_t b = 0; b < B; b++)
+            memcpy(room + k * B + b * DEEP, x + b * apart + k, MIN(DEEP, m->in - k) * sizeof(float));
+    for (int64_t n = from; n < to; n += WIDE)
+        for (int64_t k = 0; k < m->in; k += DEEP) {
+            const float *w = m->panels + n * m->in + k * WIDE, *in = room + k * B;
+            int64_t deep = MIN(DEEP, m->in - k);
+            if (to - n >= WIDE)
+                tiles(B, in, DEEP, w, deep, y + n, beside);
+            else
+                narrow(B, in, DEEP, w, deep, y + n, beside, to - n);
+        }
 }
 
 /* y[b, from:to) = b + x[b] W */
 static void fill(const Matrix *m, const float *x, int64_t apart, int64_t B, int64_t from, int64_t to, float *y,
-                 int64_t beside) {
+                 int64_t beside, float *room) {
     for (int64_t b = 0; b < B; b++)
         if (m->bias)
             memcpy(y + b * beside + from, m->bias + from, (to - from) * sizeof(float));
         else
             memset(y + b * beside + from, 0, (to - from) * sizeof(float));
-    multiply(m, x, apart, B, from, to, y, beside);
+    multiply(m, x, apart, B, from, to, y, beside, room);
 }
