@@ -23,6 +23,8 @@ APART = 8
 """Rows for each thread from which threads have rows of their own: with fewer, each would read all matrices for them."""
 
 
+WORTH = 2**16
+"""Multiplications a sublayer that make one more thread worth its while."""
 LINE = 16
 """Floats that a processor fetches together."""
 
@@ -66,8 +68,8 @@ class Form:
         R, layers = loop.m_TRBD.shape[1], len(plan.ends)
         sublayers = [self._sublayer(n) for n in range(len(plan.sublayers))]
         project = [self._matrix(plan.project, plan.project_bias, a) for a in range(A)]
-        threads = min(torch.get_num_threads(), _processors())
-        by_rows = threads == 1 or B >= APART * threads
+        threads = self._threads(sublayers)
+        by_rows = threads == 1 or threads * APART <= B
         sizes = T, plan.heads, G, K, loop.memory, C, A, R, layers, len(sublayers), threads, by_rows
         self.loop = Loop(B, D, *sizes)
         self.loop.sublayer, self.loop.project = (Sublayer * len(sublayers))(*sublayers), (Matrix * A)(*project)
@@ -87,6 +89,11 @@ class Form:
                 setattr(self.loop, name, self._keep(x))
         self._make_room()
 
+    def _threads(self, sublayers: list[Sublayer]) -> int:
+        """As many as torch has, processors serve and the work is worth."""
+        work = self.of.shape[1] * sum(m.in_ * m.out for one in sublayers for m in (one.enter, one.leave))
+        return max(1, min(torch.get_num_threads(), _processors(), work // (len(sublayers) * WORTH)))
+
     def _keep(self, x: Tensor | None) -> int | None:
         if x is None:
             return None
@@ -96,7 +103,9 @@ class Form:
     def _norm(self, norm: unrolled.Norm | None) -> Norm:
         if norm is None:
             return Norm()
-        gain, shift = (None if index is None else self._keep(self.of.weights[index]) for index in (norm.gain, norm.shift))
+        gain, shift = (
+            None if index is None else self._keep(self.of.weights[index]) for index in (norm.gain, norm.shift)
+        )
         return Norm(LAYER_NORM, gain, shift, norm.eps)
 
     def _matrix(self, index: int, bias: int | None, part: int | None = None) -> Matrix:
@@ -140,7 +149,11 @@ class Form:
         """For matrices in panels, for what all threads share, and for each."""
         loop, of = self.loop, self.of
         one = [loop.sublayer[n] for n in range(loop.sublayers)]
-        matrices = [loop.near, *(m for s in one for m in (s.enter, s.leave)), *(loop.project[a] for a in range(loop.sets))]
+        matrices = [
+            loop.near,
+            *(m for s in one for m in (s.enter, s.leave)),
+            *(loop.project[a] for a in range(loop.sets)),
+        ]
         panels = sum(m.in_ * _whole(m.out, WIDE) for m in matrices)
         wide = loop.rows * max((of.weights[s.leave].shape[0] for s in of.plan.sublayers), default=0)
         made = loop.rows * (loop.streams * loop.dim + loop.sets * 2 * loop.groups * loop.size)

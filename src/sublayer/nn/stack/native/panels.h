@@ -67,7 +67,7 @@ INLINE void tile(const int R, const float *x, int64_t apart, const float *w, int
 
 /* B rows on a part of a panel, which the next part follows in memory. */
 static void tiles(int64_t B, const float *x, int64_t apart, const float *w, int64_t K, float *y, int64_t beside) {
-    int64_t blocks = (B + TALL - 1) / TALL, lines = (4 * WIDE / LINE + blocks - 1) / blocks;
+    int64_t blocks = MAX(1, (B + TALL - 1) / TALL), lines = (4 * WIDE / LINE + blocks - 1) / blocks;
     const float *ahead = w + K * WIDE, *all = ahead + K * WIDE;
     for (int64_t n = 0; n < blocks; n++) {
         int64_t from = B * n / blocks, rows = B * (n + 1) / blocks - from;
@@ -78,7 +78,7 @@ static void tiles(int64_t B, const float *x, int64_t apart, const float *w, int6
             case 1: tile(1, in, apart, w, K, out, beside, ahead, lines); break;
             case 2: tile(2, in, apart, w, K, out, beside, ahead, lines); break;
             case 3: tile(3, in, apart, w, K, out, beside, ahead, lines); break;
-            default: tile(4, in, apart, w, K, out, beside, ahead, lines);
+            case 4: tile(4, in, apart, w, K, out, beside, ahead, lines);
         }
         ahead += K / 4 * lines * LINE;
     }
