@@ -279,9 +279,8 @@ class Back:
         self.owed = [self._room(sublayer, block) for sublayer in self.plan.sublayers]
         self.to_m = like.new_empty(block, *loop.m_TRBD.shape[1:])
         self.to_kv = like.new_empty(block, len(self.plan.streams), B, self.weights[self.plan.project].shape[2])
-        self.to_scores, self.to_y = (
-            [torch.zeros_like(kept[name]) if name in kept else None for kept in loop.kept] for name in ("weights", "y")
-        )
+        self.to_scores = [self._scores(kept["weights"]) if "weights" in kept else None for kept in loop.kept]
+        self.to_y = [torch.empty_like(kept["y"]) if "y" in kept else None for kept in loop.kept]
 
     def _room(self, sublayer: Sublayer, block: int) -> dict[str, Tensor]:
         """Gradients of a block that its weights wait for."""
@@ -289,6 +288,11 @@ class Back:
         inner = self.weights[sublayer.enter].shape[1]
         room = {"out": like.new_empty(block, B, D), "in": like.new_empty(block, B, inner)}
         return {**room, "sum": like.new_empty(block, B, D)} if sublayer.after else room
+
+    def _scores(self, weights_TNHC: Tensor) -> Tensor:
+        """Zeros, with a row of them before the first: `_by_distance` may reach there."""
+        C = weights_TNHC.shape[-1]
+        return weights_TNHC.new_zeros(C + weights_TNHC.numel())[C:].view_as(weights_TNHC)
 
     def past(self, to: Tensor) -> Tensor:
         return to[:, :, :, : self.loop.memory]
@@ -444,9 +448,7 @@ class Back:
             if not sublayer.activation and plan.table is not None:
                 self._settle_table(n, now)
             if sublayer.fade is not None:
-                shares_TNHR = self._by_distance(n, now, self.weights[sublayer.fade].shape[1])
-                by_group = shares_TNHR.unflatten(1, (-1, plan.groups)).sum((0, 1))
-                self.to_weights[sublayer.fade] += by_group.flatten(0, 1)
+                self._settle_fade(n, now, self.to_weights[sublayer.fade])
         self._settle_memory(size, now)
 
     def _owe(self, weight: int, bias: int | None, x_TBZ: Tensor, to_TBZ: Tensor) -> None:
@@ -468,17 +470,28 @@ class Back:
     def _settle_table(self, n: int, now: slice) -> None:
         assert self.plan.table is not None
         q_TNHK = self._by_place(self.loop.kept[n]["q"][now])
-        shares_TNHR = self._by_distance(n, now, len(self.weights[self.plan.table]))
-        self.to_weights[self.plan.table].addmm_(shares_TNHR.flatten(0, 2).T, q_TNHK.flatten(0, 2))
+        to_RK = self.to_weights[self.plan.table]
+        shares_TNHR = self._by_distance(n, now, len(to_RK))
+        to_RK[: shares_TNHR.shape[-1]] += (shares_TNHR.flatten(0, 2).T @ q_TNHK.flatten(0, 2)).flip(0)
+
+    def _settle_fade(self, n: int, now: slice, to_HR: Tensor) -> None:
+        shares_TNHR = self._by_distance(n, now, to_HR.shape[1])
+        by_group = shares_TNHR.unflatten(1, (-1, self.plan.groups)).sum((0, 1))
+        to_HR[:, : shares_TNHR.shape[-1]] += by_group.flatten(0, 1).flip(1)
 
     def _by_distance(self, n: int, now: slice, distances: int) -> Tensor:
-        """(T, B·G, H/G, distances): scores' gradients, turned from keys to distances."""
-        to_scores = self.to_scores[n]
+        """(T, B·G, H/G, distances): scores' gradients, turned from keys to distances, the farthest first.
+
+        A view: each place's row of keys begins one later than the last one's. Where there is no key so far away, it
+        shows the end of the row before, where keys stand that are not seen yet.
+        """
+        to_scores, memory = self.to_scores[n], self.loop.memory
         assert to_scores is not None
-        place_T = self.loop.memory + torch.arange(now.start, now.stop, device=to_scores.device)
-        key_TR = place_T[:, None] - 1 - torch.arange(distances, device=to_scores.device)
-        index = key_TR.clamp(min=0)[:, None, None].expand(-1, *to_scores.shape[1:3], -1)
-        return to_scores[now].gather(-1, index).masked_fill(key_TR[:, None, None] < 0, 0)
+        distances = min(distances, memory + now.stop)
+        by_place, *others = to_scores.stride()
+        first = to_scores.storage_offset() + now.start * (by_place + 1) + memory - distances
+        shape = now.stop - now.start, *to_scores.shape[1:3], distances
+        return to_scores.as_strided(shape, (by_place + 1, *others), first)
 
     def _settle_memory(self, size: int, now: slice) -> None:
         plan, loop = self.plan, self.loop
