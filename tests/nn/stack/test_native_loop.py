@@ -130,19 +130,24 @@ def test_what_is_not_a_number_stays_so(served):
     assert served[0]
 
 
-def test_without_a_compiler_its_twin_takes_over(served, monkeypatch, caplog):
+@pytest.mark.parametrize("switched_off", [True, False])
+def test_without_a_compiler_its_twin_takes_over(switched_off, served, monkeypatch, caplog):
     trial = Trial(BASE.but(SMOOTH))
     expected = results(trial, trial.model(torch.float32))
-    assert served[0]
-    monkeypatch.setattr(library, "_load", broken)
+    assert served[0] == len(trial.cuts) - 1  # a segment of one place goes by the plain loop
+    if switched_off:
+        monkeypatch.setenv(library.VARIABLE, "0")
+    else:
+        monkeypatch.setattr(library, "_load", broken)
     library.load.cache_clear()
     try:
         with caplog.at_level(logging.WARNING):
             found = results(trial, trial.model(torch.float32))
     finally:
         library.load.cache_clear()
-    assert served[0] == len(trial.cuts) - 1  # a segment of one place goes by the plain loop
-    assert sum("the Feedback loop goes on without native code" in line for line in caplog.messages) == 1
+    assert served[0] == len(trial.cuts) - 1
+    told = ["the Feedback loop goes on without native code" in line for line in caplog.messages]
+    assert sum(told) == (not switched_off)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-5)
 

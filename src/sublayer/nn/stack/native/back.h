@@ -19,8 +19,10 @@ static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t
         spread(to + inside, q + i * K, M - inside, K, l->to_k + set + inside * K);
         spread(p + inside, to_y + i * K, M - inside, K, l->to_v + set + inside * K);
     }
-    if (l->near.weight)
-        multiply_part(&l->near, l->near.in - M, M, to_scores + begin * C, C, end - begin, 0, K, to_q + begin * K, K);
+    if (l->near.weight) {
+        const float *shares = to_scores + begin * C;
+        multiply_part(&l->near, l->near.in - M, M, shares, C, DEEP, end - begin, 0, K, to_q + begin * K, K);
+    }
     for (int64_t i = begin; i < end; i++) turn_at(l, t, i / H, to_q + i * K, 1);
 }
 

@@ -15,8 +15,9 @@ static void prepare(const Loop *l, const Sublayer *s, const Team *team, int64_t 
     int64_t K = l->size, J = l->heads / l->groups, C = l->capacity, rows = (team->end - team->begin) * J;
     int64_t R = l->near.out, P = (R + WIDE - 1) / WIDE * WIDE, from = (R - M) / WIDE * WIDE;
     float *p = team->mine, *w = at(l, s->weights, t, l->heads * C) + team->begin * J * C + start;
+    const float *q = at(l, s->q, t, l->heads * K) + team->begin * J * K;
     for (int64_t r = 0; r < rows; r++) memset(p + r * P + from, 0, (R - from) * sizeof(float));
-    multiply_part(&l->near, 0, K, at(l, s->q, t, l->heads * K) + team->begin * J * K, K, rows, from, R, p, P);
+    multiply_part(&l->near, 0, K, q, K, DEEP, rows, from, R, p, P);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < M; j++) w[r * C + j] = p[r * P + R - M + j];
 }

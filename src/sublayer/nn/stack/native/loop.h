@@ -29,25 +29,26 @@ typedef struct {
     int64_t rows, dim, places, heads, groups, size, memory, capacity, sets, streams, layers, sublayers;
     int64_t threads, by_rows;
     Sublayer *sublayer;
-    const int64_t *ends;   /* (L) sublayers done */
-    const int64_t *stream; /* (A) */
-    const float *compose;  /* (R, L) */
+    const int64_t *ends;    /* (L) sublayers done */
+    const int64_t *stream;  /* (A) */
+    const float *compose;   /* (R, L) */
     Norm entry;
-    Matrix *project; /* (A) D → 2·G·K; on the way back, turned over */
-    Matrix near;     /* K → distances, the farthest first; turned over on the way back. Without weight: none */
-    const float *mask;       /* (T, B, C), or NULL */
-    const float *cos, *sin;  /* (T, turned, K), or NULL */
-    int64_t turned;          /* rows of them: B or 1 */
-    float *x;                /* (sublayers + 1, T, B, D) */
-    float *k, *v;            /* (A, B, G, C, K) */
-    float *m;                /* (T, R, B, D) */
-    const float *to_last;    /* (T, B, D) */
-    float *to_first;         /* (T, B, D) */
-    float *to_k, *to_v;      /* as k and v */
-    float *to_kv, *to_m;     /* (block, A, B, 2·G·K) and (block, R, B, D) */
-    float *wide, *made;      /* room for all: (B, F), and what keys and values are made of, with them */
-    float *room;             /* room for each thread */
-    int64_t private, vectors; /* floats of that, and how many of them stand before the room of products */
+    Matrix *project;        /* (A) D → 2·G·K; on the way back, turned over */
+    Matrix near;            /* K → distances, the farthest first; turned over on the way back. No weight: none */
+    const float *mask;      /* (T, B, C), or NULL */
+    const float *cos, *sin; /* (T, turned, K), or NULL */
+    int64_t turned;         /* rows of them: B or 1 */
+    float *x;               /* (sublayers + 1, T, B, D) */
+    float *k, *v;           /* (A, B, G, C, K) */
+    float *m;               /* (T, R, B, D) */
+    const float *to_last;   /* (T, B, D) */
+    float *to_first;        /* (T, B, D) */
+    float *to_k, *to_v;     /* as k and v */
+    float *to_kv, *to_m;    /* (block, A, B, 2·G·K) and (block, R, B, D) */
+    float *wide, *made;     /* room for all: (B, F), and what keys and values are made of, with them */
+    float *room;            /* room for each thread */
+    int64_t private;        /* floats of that */
+    int64_t vectors;        /* and how many of them stand before the room of its products */
 } Loop;
 
 /* Threads either have rows of their own, and never wait; or all rows together, and each some of the features. */

@@ -96,41 +96,33 @@ static void narrow(int64_t B, const float *x, int64_t apart, const float *w, int
     }
 }
 
-/* y[b, n] += Σ_k x[b, k] W[skip + k, n] for B rows, K places and n in [from, to), which starts with a panel. */
-static void multiply_part(const Matrix *m, int64_t skip, int64_t K, const float *x, int64_t apart, int64_t B,
-                          int64_t from, int64_t to, float *y, int64_t beside) {
-    for (int64_t n = from; n < to; n += WIDE) {
-        const float *panel = m->panels + n * m->in + skip * WIDE;
+/* y[b, n] += Σ_k x[b, k] W[skip + k, n] for B rows, K places and n in [from, to), which starts with a panel. Rows of x
+   are `apart`, their parts `beyond` from each other. */
+static void multiply_part(const Matrix *m, int64_t skip, int64_t K, const float *x, int64_t apart, int64_t beyond,
+                          int64_t B, int64_t from, int64_t to, float *y, int64_t beside) {
+    for (int64_t n = from; n < to; n += WIDE)
         for (int64_t k = 0; k < K; k += DEEP) {
-            int64_t deep = MIN(DEEP, K - k);
+            const float *w = m->panels + n * m->in + (skip + k) * WIDE, *in = x + k / DEEP * beyond;
             if (to - n >= WIDE)
-                tiles(B, x + k, apart, panel + k * WIDE, deep, y + n, beside);
+                tiles(B, in, apart, w, MIN(DEEP, K - k), y + n, beside);
             else
-                narrow(B, x + k, apart, panel + k * WIDE, deep, y + n, beside, to - n);
+                narrow(B, in, apart, w, MIN(DEEP, K - k), y + n, beside, to - n);
         }
-    }
 }
 
 /* y[b, from:to) += x[b] W. Long rows are first copied to `room`, part by part: where they lie whole pages from each
    other, they would push each other out of the nearest memory. */
 static void multiply(const Matrix *m, const float *x, int64_t apart, int64_t B, int64_t from, int64_t to, float *y,
                      int64_t beside, float *room) {
-    if (m->in <= DEEP) {
-        multiply_part(m, 0, m->in, x, apart, B, from, to, y, beside);
+    int64_t K = m->in;
+    if (K <= DEEP) {
+        multiply_part(m, 0, K, x, apart, DEEP, B, from, to, y, beside);
         return;
     }
-    for (int64_t k = 0; k < m->in; k += DEEP)
+    for (int64_t k = 0; k < K; k += DEEP)
         for (int64_t b = 0; b < B; b++)
-            memcpy(room + k * B + b * DEEP, x + b * apart + k, MIN(DEEP, m->in - k) * sizeof(float));
-    for (int64_t n = from; n < to; n += WIDE)
-        for (int64_t k = 0; k < m->in; k += DEEP) {
-            const float *w = m->panels + n * m->in + k * WIDE, *in = room + k * B;
-            int64_t deep = MIN(DEEP, m->in - k);
-            if (to - n >= WIDE)
-                tiles(B, in, DEEP, w, deep, y + n, beside);
-            else
-                narrow(B, in, DEEP, w, deep, y + n, beside, to - n);
-        }
+            memcpy(room + k * B + b * DEEP, x + b * apart + k, MIN(DEEP, K - k) * sizeof(float));
+    multiply_part(m, 0, K, room, DEEP, B * DEEP, B, from, to, y, beside);
 }
 
 /* y[b, from:to) = b + x[b] W */
