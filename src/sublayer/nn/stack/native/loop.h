@@ -1,7 +1,7 @@
 /* What a pass of the loop reads and writes; form.py declares the same.
 
-   B rows, T places, D width, H query heads on G key heads of size K, C keys at most, A sets of them, R streams of memory
-   vectors, L layers that they are made of. Buffers of all places have time first. */
+   B rows, T places, D width, H query heads on G key heads of size K, C keys at most, A sets of them, R streams of
+   memory vectors, L layers that they are made of. Buffers of all places have time first. */
 
 #include "panels.h"
 
@@ -67,8 +67,8 @@ typedef struct {
 
 INLINE Team joined(const Loop *l) {
     int64_t B = l->rows, G = l->groups, n = THREAD, N = THREADS;
-    Team team = {.rows = B, .from = B * n / N, .to = B * (n + 1) / N, .begin = B * G * n / N, .end = B * G * (n + 1) / N};
-    team.member = n, team.members = N;
+    Team team = {.rows = B, .from = B * n / N, .to = B * (n + 1) / N, .member = n, .members = N};
+    team.begin = B * G * n / N, team.end = B * G * (n + 1) / N;
     team.mine = l->room + n * l->private, team.room = team.mine + l->vectors;
     if (l->by_rows) {
         team.first = team.from, team.rows = team.to - team.from, team.member = 0, team.members = 1;
