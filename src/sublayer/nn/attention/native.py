@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from sublayer.native import load
+from sublayer.native.tensors import plain, watched
 from sublayer.nn.scratch import scratch
 
 SOURCE = Path(__file__).with_name("native.c")
@@ -40,7 +40,7 @@ class Attention(Structure):
 
 def serves(q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, dropout: float) -> bool:
     """Whether it is worth it, these are plain arrays of floats, and nobody watches what PyTorch does to them."""
-    if dropout or _watched() or not all(_plain(x) for x in (q_BHLK, k_BGMK, v_BGMK)):
+    if dropout or watched() or not all(plain(x) for x in (q_BHLK, k_BGMK, v_BGMK)):
         return False
     (L, K), M = q_BHLK.shape[-2:], k_BGMK.shape[-2]
     worth = L >= ROWS and K % WIDE == 0 and q_BHLK.numel() * M >= WORTH
@@ -51,18 +51,6 @@ def digest() -> str | None:
     """Of the code that runs here, on which last bits depend; None where there is none."""
     library = load(SOURCE, "attention")
     return None if library is None else library.digest
-
-
-def _plain(x: Tensor) -> bool:
-    return type(x) is Tensor and x.dtype == torch.float32 and x.device.type == "cpu"
-
-
-def _watched() -> bool:
-    """Compiled, traced, transformed, or counted."""
-    tracing = torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
-    compiling = torch.compiler.is_compiling()
-    transformed = torch._C._are_functorch_transforms_active()
-    return tracing or compiling or transformed or _get_current_dispatch_mode() is not None
 
 
 def attend(

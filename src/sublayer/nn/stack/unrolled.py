@@ -6,11 +6,12 @@
 - Keys and values get what places of later blocks owe them in one product, when the loop reaches their block; only
   places of the same block add theirs one by one.
 - Buffers have time first, so that each place is one piece of memory.
+- On a CPU the steps from place to place are taken in C (`native`); what is formed of many places stays here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch.nn import functional as F
 
 from sublayer.nn.feedforward.activation import Activation
 from sublayer.nn.feedforward.fused import ACT, SLOPES
+from sublayer.nn.stack import native
 
 aten = torch.ops.aten
 
@@ -125,8 +127,8 @@ class Loop:
         past_v: Tensor,
         weights: Sequence[Tensor],
     ) -> None:
-        # Products of few rows are quicker with matrices that lie as they are read.
-        self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, [one.contiguous() for one in weights]
+        self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, weights
+        self.native = native.serves(plan, x_TBD, weights)
         T, B, D = self.shape = x_TBD.shape
         A, _, G, self.memory, K = past_k.shape
         self.head_dim, self.wide = K, plan.heads * K
@@ -136,15 +138,7 @@ class Loop:
         self.k[:, :, :, : self.memory], self.v[:, :, :, : self.memory] = past_k, past_v
         self.m_TRBD = x_TBD.new_empty(T, len(weights[plan.compose]), B, D)
         self.kept = [self._room(sublayer) for sublayer in plan.sublayers]
-        self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
-        """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
-        self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
-        self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
         self.table = None if plan.table is None else self.weights[plan.table].flip(0)
-        self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
-        gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
-        even = len(gaps) == 1 and min(gaps) > 0
-        self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
 
     def _room(self, sublayer: Sublayer) -> dict[str, Tensor]:
         """What a sublayer keeps of each place."""
@@ -176,6 +170,26 @@ class Loop:
         return x_BZ.view(-1, self.plan.heads // self.plan.groups, self.head_dim)
 
     def run(self) -> None:
+        if self.native:
+            native.forward(self)
+        else:
+            self._lay_out()
+            self._walk()
+
+    def _lay_out(self) -> None:
+        """What the steps read of each place, as tensors of its own."""
+        # Products of few rows are quicker with matrices that lie as they are read.
+        plan, self.weights = self.plan, [one.contiguous() for one in self.weights]
+        self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
+        """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
+        self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
+        self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
+        self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
+        gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
+        even = len(gaps) == 1 and min(gaps) > 0
+        self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
+
+    def _walk(self) -> None:
         kept_T = [[dict(zip(kept, one, strict=True)) for one in zip(*kept.values(), strict=True)] for kept in self.kept]
         for t in range(self.shape[0]):
             for n, sublayer in enumerate(self.plan.sublayers):
@@ -257,7 +271,6 @@ class Back:
 
     def __init__(self, loop: Loop, weights: Sequence[Tensor], to_k: Tensor, to_v: Tensor) -> None:
         self.loop, self.plan, self.weights = loop, loop.plan, weights
-        self.across = [one.transpose(-1, -2).contiguous() if one.dim() > 1 else one for one in weights]
         self.to_weights = [torch.zeros_like(weight) for weight in weights]
         self.to_k, self.to_v = (to.clone(memory_format=torch.contiguous_format) for to in (to_k, to_v))
         self.to_keys, self.to_values = ([to.flatten(0, 1) for to in both.unbind(0)] for both in (self.to_k, self.to_v))
@@ -267,9 +280,8 @@ class Back:
         self.owed = [self._room(sublayer, block) for sublayer in self.plan.sublayers]
         self.to_m = like.new_empty(block, *loop.m_TRBD.shape[1:])
         self.to_kv = like.new_empty(block, len(self.plan.streams), B, self.weights[self.plan.project].shape[2])
-        self.to_scores, self.to_y = (
-            [torch.zeros_like(kept[name]) if name in kept else None for kept in loop.kept] for name in ("weights", "y")
-        )
+        self.to_scores = [self._scores(kept["weights"]) if "weights" in kept else None for kept in loop.kept]
+        self.to_y = [torch.empty_like(kept["y"]) if "y" in kept else None for kept in loop.kept]
 
     def _room(self, sublayer: Sublayer, block: int) -> dict[str, Tensor]:
         """Gradients of a block that its weights wait for."""
@@ -278,19 +290,33 @@ class Back:
         room = {"out": like.new_empty(block, B, D), "in": like.new_empty(block, B, inner)}
         return {**room, "sum": like.new_empty(block, B, D)} if sublayer.after else room
 
+    def _scores(self, weights_TNHC: Tensor) -> Tensor:
+        """Zeros, with a row of them before the first: `_by_distance` may reach there."""
+        C = weights_TNHC.shape[-1]
+        return weights_TNHC.new_zeros(C + weights_TNHC.numel())[C:].view_as(weights_TNHC)
+
     def past(self, to: Tensor) -> Tensor:
         return to[:, :, :, : self.loop.memory]
 
     def run(self, to_x: Tensor) -> None:
-        T = self.loop.shape[0]
+        T, walk = self.loop.shape[0], native.Backward(self, to_x) if self.loop.native else self._walk(to_x)
         for start in range((T - 1) // BLOCK * BLOCK, -1, -BLOCK):
             block = range(start, min(start + BLOCK, T))
             self._settle_keys(self.loop.memory + block.start, self.loop.memory + block.stop, block.stop)
-            for t in reversed(block):
-                self._step(t, block, to_x[t])
+            walk(block)
             self._settle_weights(block)
         if self.loop.memory:
             self._settle_keys(0, self.loop.memory, 0)
+
+    def _walk(self, to_x: Tensor) -> Callable[[range], None]:
+        """Steps through a block, the last place first."""
+        self.across = [one.transpose(-1, -2).contiguous() if one.dim() > 1 else one for one in self.weights]
+
+        def walk(block: range) -> None:
+            for t in reversed(block):
+                self._step(t, block, to_x[t])
+
+        return walk
 
     def _settle_keys(self, first: int, last: int, begin: int) -> None:
         """What places from `begin` on owe to these keys and values."""
@@ -423,9 +449,7 @@ class Back:
             if not sublayer.activation and plan.table is not None:
                 self._settle_table(n, now)
             if sublayer.fade is not None:
-                shares_TNHR = self._by_distance(n, now, self.weights[sublayer.fade].shape[1])
-                by_group = shares_TNHR.unflatten(1, (-1, plan.groups)).sum((0, 1))
-                self.to_weights[sublayer.fade] += by_group.flatten(0, 1)
+                self._settle_fade(n, now, self.to_weights[sublayer.fade])
         self._settle_memory(size, now)
 
     def _owe(self, weight: int, bias: int | None, x_TBZ: Tensor, to_TBZ: Tensor) -> None:
@@ -434,10 +458,11 @@ class Back:
             self.to_weights[bias] += to_TBZ.sum((0, 1))
 
     def _settle_norm(self, n: int, now: slice, to_TBD: Tensor, gain: int, shift: int | None) -> None:
-        mean, scale = (torch.stack(one) for one in zip(*self.loop.moments[n][now], strict=True))
-        weight, args = self.weights[gain], (to_TBD, self.loop.kept[n]["sum"][now])
+        weight, sum_TBD, norm = self.weights[gain], self.loop.kept[n]["sum"][now], self.plan.sublayers[n].after
+        assert norm is not None
+        _, *moments = torch.native_layer_norm(sum_TBD, weight.shape, None, None, norm.eps)
         _, to_gain, to_shift = aten.native_layer_norm_backward(
-            *args, weight.shape, mean, scale, weight, weight, [False, True, True]
+            to_TBD, sum_TBD, weight.shape, *moments, weight, weight, [False, True, True]
         )
         self.to_weights[gain] += to_gain
         if shift is not None:
@@ -446,17 +471,28 @@ class Back:
     def _settle_table(self, n: int, now: slice) -> None:
         assert self.plan.table is not None
         q_TNHK = self._by_place(self.loop.kept[n]["q"][now])
-        shares_TNHR = self._by_distance(n, now, len(self.weights[self.plan.table]))
-        self.to_weights[self.plan.table].addmm_(shares_TNHR.flatten(0, 2).T, q_TNHK.flatten(0, 2))
+        to_RK = self.to_weights[self.plan.table]
+        shares_TNHR = self._by_distance(n, now, len(to_RK))
+        to_RK[: shares_TNHR.shape[-1]] += (shares_TNHR.flatten(0, 2).T @ q_TNHK.flatten(0, 2)).flip(0)
+
+    def _settle_fade(self, n: int, now: slice, to_HR: Tensor) -> None:
+        shares_TNHR = self._by_distance(n, now, to_HR.shape[1])
+        by_group = shares_TNHR.unflatten(1, (-1, self.plan.groups)).sum((0, 1))
+        to_HR[:, : shares_TNHR.shape[-1]] += by_group.flatten(0, 1).flip(1)
 
     def _by_distance(self, n: int, now: slice, distances: int) -> Tensor:
-        """(T, B·G, H/G, distances): scores' gradients, turned from keys to distances."""
-        to_scores = self.to_scores[n]
+        """(T, B·G, H/G, distances): scores' gradients, turned from keys to distances, the farthest first.
+
+        A view: each place's row of keys begins one later than the last one's. Where there is no key so far away, it
+        shows the end of the row before, where keys stand that are not seen yet.
+        """
+        to_scores, memory = self.to_scores[n], self.loop.memory
         assert to_scores is not None
-        place_T = self.loop.memory + torch.arange(now.start, now.stop, device=to_scores.device)
-        key_TR = place_T[:, None] - 1 - torch.arange(distances, device=to_scores.device)
-        index = key_TR.clamp(min=0)[:, None, None].expand(-1, *to_scores.shape[1:3], -1)
-        return to_scores[now].gather(-1, index).masked_fill(key_TR[:, None, None] < 0, 0)
+        distances = min(distances, memory + now.stop)
+        by_place, *others = to_scores.stride()
+        first = to_scores.storage_offset() + now.start * (by_place + 1) + memory - distances
+        shape = now.stop - now.start, *to_scores.shape[1:3], distances
+        return to_scores.as_strided(shape, (by_place + 1, *others), first)
 
     def _settle_memory(self, size: int, now: slice) -> None:
         plan, loop = self.plan, self.loop

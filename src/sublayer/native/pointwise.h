@@ -1,4 +1,4 @@
-/* What is done to a vector by itself: norms and activations. Needs matrix.h. */
+/* What is done to a vector by itself: norms and activations. Needs vector.h. */
 
 #include <string.h>
 
@@ -7,7 +7,7 @@ enum { RELU, GELU, GELU_TANH, SWISH, SIGMOID, LINEAR };
 
 typedef struct {
     int64_t kind;
-    const float *gain, *shift;
+    const float *gain, *shift; /* may be NULL */
     double eps;
 } Norm;
 
@@ -19,7 +19,9 @@ static void normalise(const Norm *norm, const float *x, float *y, int64_t D) {
     float mean = norm->kind == LAYER_NORM ? sum(x, D) / D : 0;
     for (int64_t d = 0; d < D; d++) y[d] = x[d] - mean;
     float scale = 1.0f / sqrtf(dot(y, y, D) / D + (float)norm->eps);
-    for (int64_t d = 0; d < D; d++) y[d] = y[d] * scale * norm->gain[d];
+    for (int64_t d = 0; d < D; d++) y[d] *= scale;
+    if (norm->gain)
+        for (int64_t d = 0; d < D; d++) y[d] *= norm->gain[d];
     if (norm->shift)
         for (int64_t d = 0; d < D; d++) y[d] += norm->shift[d];
 }

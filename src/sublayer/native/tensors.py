@@ -1,0 +1,31 @@
+"""Which tensors native code may read, and where they lie."""
+
+from __future__ import annotations
+
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+
+def plain(x: Tensor) -> bool:
+    """An array of floats in memory."""
+    return type(x) in (Tensor, nn.Parameter) and x.dtype == torch.float32 and x.device.type == "cpu"
+
+
+def watched() -> bool:
+    """Compiled, traced, transformed, or counted."""
+    tracing = torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
+    compiling = torch.compiler.is_compiling()
+    transformed = torch._C._are_functorch_transforms_active()
+    return tracing or compiling or transformed or _get_current_dispatch_mode() is not None
+
+
+@overload
+def address(x: Tensor) -> int: ...
+@overload
+def address(x: None) -> None: ...
+def address(x: Tensor | None) -> int | None:
+    """None for no tensor. Whoever passes an address on keeps the tensor alive."""
+    return None if x is None else x.data_ptr()

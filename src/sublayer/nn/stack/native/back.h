@@ -1,0 +1,132 @@
+/* One place, backwards. Needs loop.h. */
+
+/* From the gradients of y to those of q, and into those of keys and values of places since `block`. */
+static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t block, float *to_q) {
+    int64_t K = l->size, G = l->groups, H = l->heads, J = H / G, C = l->capacity, M, start = seen(l, s, t, &M);
+    int64_t begin = team->begin * J, end = team->end * J, near = MAX(start, l->memory + block), inside = near - start;
+    const float *q = at(l, s->q, t, H * K), *to_y = at(l, s->to_y, t, H * K);
+    float *to_scores = at(l, s->to_scores, t, H * C) + start, *weights = at(l, s->weights, t, H * C) + start;
+    if (!M) {
+        memset(to_q + begin * K, 0, (end - begin) * K * sizeof(float));
+        return;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        int64_t set = ((s->keys * l->rows * G + i / J) * C + start) * K;
+        float *to = to_scores + i * C, *p = weights + i * C;
+        ask(to_y + i * K, l->v + set, M, K, to);
+        unsoftmax(p, to, M);
+        blend(to, l->k + set, M, K, to_q + i * K);
+        spread(to + inside, q + i * K, M - inside, K, l->to_k + set + inside * K);
+        spread(p + inside, to_y + i * K, M - inside, K, l->to_v + set + inside * K);
+    }
+    if (l->near.weight) {
+        const float *shares = to_scores + begin * C;
+        multiply_part(&l->near, l->near.in - M, M, shares, C, DEEP, end - begin, 0, K, to_q + begin * K, K);
+    }
+    for (int64_t i = begin; i < end; i++) turn_at(l, t, i / H, to_q + i * K, 1);
+}
+
+/* From the gradients of act(h) to those of h, this thread's features. */
+static void unfeed(const Loop *l, const Sublayer *s, const Team *team, int64_t t, const float *to, float *to_h) {
+    int64_t D = l->dim, F = s->leave.out, W = s->enter.in, first = team->first, from, end;
+    float *to_y = s->gated ? l->wide : to_h;
+    const float *kept = at(l, s->h, t, W);
+    share(team, F, &from, &end);
+    fill(&s->leave, to + first * D, D, team->rows, from, end, to_y + first * F, F, team->room);
+    for (int64_t b = first; b < first + team->rows; b++) {
+        const float *h = kept + b * W;
+        float *gate = to_h + b * W, *y = to_y + b * F;
+        if (s->gated) {
+            memcpy(gate + F + from, h + from, (end - from) * sizeof(float));
+            activate(s->activation, gate + F + from, end - from);
+            for (int64_t f = from; f < end; f++) gate[F + f] *= y[f], gate[f] = y[f] * h[F + f];
+        }
+        deactivate(s->activation, h + from, gate + from, end - from);
+    }
+}
+
+/* What the memory owes to a layer that ends after so many sublayers, added to this thread's rows. */
+static void owe(const Loop *l, const Team *team, int64_t done, const float *to_m, float *to) {
+    int64_t B = l->rows, D = l->dim;
+    for (int64_t n = 0; n < l->layers; n++)
+        for (int64_t r = 0; r < l->streams && l->ends[n] == done; r++) {
+            float weight = l->compose[r * l->layers + n];
+            for (int64_t b = team->from; b < team->to; b++)
+                for (int64_t d = 0; d < D; d++) to[b * D + d] += weight * to_m[(r * B + b) * D + d];
+        }
+}
+
+/* Through keys and values to the memory vectors of a place. */
+static void unremember(const Loop *l, const Team *team, int64_t t, float *to_kv, float *to_m) {
+    int64_t B = l->rows, D = l->dim, G = l->groups, K = l->size, Z = 2 * G * K, from, to, where = l->memory + t;
+    for (int64_t a = 0; a < l->sets; a++)
+        for (int64_t i = team->begin; i < team->end; i++) {
+            float *k = to_kv + ((a * B + i / G) * 2 * G + i % G) * K;
+            int64_t of = ((a * B * G + i) * l->capacity + where) * K;
+            memcpy(k, l->to_k + of, K * sizeof(float));
+            memcpy(k + G * K, l->to_v + of, K * sizeof(float));
+            turn_at(l, t, i / G, k, 1);
+        }
+    WAIT
+    share(team, D, &from, &to);
+    for (int64_t r = 0; r < l->streams; r++)
+        for (int64_t b = team->first; b < team->first + team->rows; b++)
+            memset(to_m + (r * B + b) * D + from, 0, (to - from) * sizeof(float));
+    for (int64_t a = 0; a < l->sets; a++) {
+        float *m = to_m + (l->stream[a] * B + team->first) * D;
+        multiply(l->project + a, to_kv + (a * B + team->first) * Z, Z, team->rows, from, to, m, D, team->room);
+    }
+    WAIT
+    const float *m = l->m + t * l->streams * B * D;
+    for (int64_t r = 0; r < l->streams && l->entry.kind; r++)
+        for (int64_t b = team->from; b < team->to; b++)
+            unnormalise(&l->entry, m + (r * B + b) * D, to_m + (r * B + b) * D, D);
+}
+
+/* From the gradient of what leaves a sublayer, which is in `to_out`, to that of what enters it, in `to`. */
+static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t block, const float *x,
+                   float *to) {
+    int64_t D = l->dim, W = s->enter.in, first = team->first, from, end;
+    float *to_out = at(l, s->to_out, t - block, D), *to_in = at(l, s->to_in, t - block, W);
+    if (s->after.kind) {
+        float *to_sum = at(l, s->to_sum, t - block, D), *sum = at(l, s->sum, t, D);
+        for (int64_t b = team->from; b < team->to; b++) {
+            memcpy(to_sum + b * D, to_out + b * D, D * sizeof(float));
+            unnormalise(&s->after, sum + b * D, to_out + b * D, D);
+        }
+    }
+    WAIT
+    if (s->attends) {
+        float *to_y = at(l, s->to_y, t, W);
+        share(team, W, &from, &end);
+        fill(&s->leave, to_out + first * D, D, team->rows, from, end, to_y + first * W, W, team->room);
+        WAIT
+        unattend(l, s, team, t, block, to_in);
+    } else
+        unfeed(l, s, team, t, to_out, to_in);
+    WAIT
+    share(team, D, &from, &end);
+    fill(&s->enter, to_in + first * W, W, team->rows, from, end, to + first * D, D, team->room);
+    WAIT
+    for (int64_t b = team->from; b < team->to; b++) {
+        if (s->before.kind) unnormalise(&s->before, x + b * D, to + b * D, D);
+        for (int64_t d = 0; d < D; d++) to[b * D + d] += to_out[b * D + d];
+    }
+}
+
+/* Matrices have no bias here. */
+static void back(const Loop *l, const Team *team, int64_t t, int64_t block) {
+    int64_t B = l->rows, D = l->dim, N = l->sublayers;
+    float *to_m = at(l, l->to_m, t - block, l->streams * D);
+    float *to_kv = at(l, l->to_kv, t - block, l->sets * 2 * l->groups * l->size);
+    float *to = N ? at(l, l->sublayer[N - 1].to_out, t - block, D) : at(l, l->to_first, t, D);
+    unremember(l, team, t, to_kv, to_m);
+    for (int64_t b = team->from; b < team->to; b++)
+        memcpy(to + b * D, l->to_last + (t * B + b) * D, D * sizeof(float));
+    owe(l, team, N, to_m, to);
+    for (int64_t n = N - 1; n >= 0; n--) {
+        to = n ? at(l, l->sublayer[n - 1].to_out, t - block, D) : at(l, l->to_first, t, D);
+        unstep(l, l->sublayer + n, team, t, block, l->x + (n * l->places + t) * B * D, to);
+        owe(l, team, n, to_m, to);
+    }
+}

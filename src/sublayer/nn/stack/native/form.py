@@ -1,0 +1,64 @@
+"""What loop.c reads, field by field as it declares them."""
+
+from __future__ import annotations
+
+from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+
+
+class Norm(Structure):
+    _fields_ = [("kind", c_int64), ("gain", c_void_p), ("shift", c_void_p), ("eps", c_double)]
+
+
+class Matrix(Structure):
+    _fields_ = [
+        ("in_", c_int64),
+        ("out", c_int64),
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("down", c_int64),
+        ("right", c_int64),
+        ("panels", c_void_p),
+    ]
+
+
+class Sublayer(Structure):
+    _fields_ = [
+        *((name, c_int64) for name in ("attends", "gated", "activation", "keys", "sees", "fades")),
+        ("fade", c_void_p),
+        ("before", Norm),
+        ("after", Norm),
+        ("enter", Matrix),
+        ("leave", Matrix),
+        *((name, c_void_p) for name in ("sum", "h", "q", "y", "weights")),
+        *((name, c_void_p) for name in ("to_out", "to_in", "to_sum", "to_scores", "to_y")),
+    ]
+
+
+SIZES = "rows", "dim", "places", "heads", "groups", "size", "memory", "capacity", "sets", "streams", "layers"
+
+
+class Loop(Structure):
+    _fields_ = [
+        *((name, c_int64) for name in (*SIZES, "sublayers", "threads", "by_rows")),
+        ("sublayer", POINTER(Sublayer)),
+        ("ends", POINTER(c_int64)),
+        ("stream", POINTER(c_int64)),
+        ("compose", c_void_p),
+        ("entry", Norm),
+        ("project", POINTER(Matrix)),
+        ("near", Matrix),
+        *((name, c_void_p) for name in ("mask", "cos", "sin")),
+        ("turned", c_int64),
+        *((name, c_void_p) for name in ("x", "k", "v", "m")),
+        *((name, c_void_p) for name in ("to_last", "to_first", "to_k", "to_v", "to_kv", "to_m")),
+        *((name, c_void_p) for name in ("wide", "made", "room")),
+        ("private", c_int64),
+        ("vectors", c_int64),
+    ]
+
+
+LAYER_NORM = 1
+ACTIVATIONS = {"relu": 0, "gelu": 1, "swish": 3}
+"""As pointwise.h counts them."""
+WIDE, DEEP = 24, 256
+"""As in panels.h."""

@@ -1,0 +1,178 @@
+"""The loop of `unrolled.py` over its own buffers, in C: all places forwards, or a block of them backwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from ctypes import byref, c_int64
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from sublayer.native import load
+from sublayer.native.tensors import address, plain, watched
+from sublayer.nn.stack.native.form import ACTIVATIONS, DEEP, LAYER_NORM, WIDE, Loop, Matrix, Norm, Sublayer
+
+if TYPE_CHECKING:
+    from sublayer.nn.stack import unrolled
+
+SOURCE = Path(__file__).with_name("loop.c")
+APART = 8
+"""Rows for each thread from which threads have rows of their own: with fewer, each would read all matrices for them."""
+
+
+WORTH = 2**16
+"""Multiplications a sublayer that make one more thread worth its while."""
+LINE = 16
+"""Floats that a processor fetches together."""
+
+
+def serves(plan: unrolled.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
+    """Whether these are plain arrays of floats, nobody watches what PyTorch does to them, and there is a compiler."""
+    if watched() or not all(plain(one) for one in (x_TBD, *weights)):
+        return False
+    known = all(one.activation is None or one.activation in ACTIVATIONS for one in plan.sublayers)
+    return known and 0 not in x_TBD.shape and load(SOURCE, "the Feedback loop") is not None
+
+
+def forward(loop: unrolled.Loop) -> None:
+    form = Form(loop)
+    library = load(SOURCE, "the Feedback loop")
+    assert library is not None
+    library.sublayer_loop(byref(form.loop))
+
+
+class Backward:
+    """The way back of one pass."""
+
+    def __init__(self, back: unrolled.Back, to_x_TBD: Tensor) -> None:
+        self.form = Form(back.loop, back, to_x_TBD.contiguous())
+        library = load(SOURCE, "the Feedback loop")
+        assert library is not None
+        self.run = library.sublayer_loop_back
+        library.sublayer_loop_pack(byref(self.form.loop))
+
+    def __call__(self, block: range) -> None:
+        self.run(byref(self.form.loop), c_int64(block.start), c_int64(block.stop))
+
+
+class Form:
+    """A pass as loop.c takes it; it holds the tensors behind that."""
+
+    def __init__(self, loop: unrolled.Loop, back: unrolled.Back | None = None, to_x_TBD: Tensor | None = None) -> None:
+        self.of, self.back, self.held = loop, back, []
+        plan, (T, B, D) = loop.plan, loop.shape
+        A, _, G, C, K = loop.k.shape
+        R, layers = loop.m_TRBD.shape[1], len(plan.ends)
+        sublayers = [self._sublayer(n) for n in range(len(plan.sublayers))]
+        project = [self._matrix(plan.project, plan.project_bias, a) for a in range(A)]
+        threads = self._threads(sublayers)
+        by_rows = threads == 1 or threads * APART <= B
+        sizes = T, plan.heads, G, K, loop.memory, C, A, R, layers, len(sublayers), threads, by_rows
+        self.loop = Loop(B, D, *sizes)
+        self.loop.sublayer, self.loop.project = (Sublayer * len(sublayers))(*sublayers), (Matrix * A)(*project)
+        self.loop.ends, self.loop.stream = (c_int64 * layers)(*plan.ends), (c_int64 * A)(*plan.streams)
+        self.loop.compose = self._keep(loop.weights[plan.compose])
+        self.loop.entry = self._norm(plan.entry)
+        self.loop.near = self._near()
+        self.loop.mask = self._keep(loop.mask_TBC)
+        if loop.turn is not None:
+            self.loop.cos, self.loop.sin = (self._keep(one) for one in loop.turn)
+            self.loop.turned = loop.turn[0].shape[1]
+        for name, x in {"x": loop.x_NTBD, "k": loop.k, "v": loop.v, "m": loop.m_TRBD}.items():
+            setattr(self.loop, name, self._keep(x))
+        if back is not None:
+            names = {"to_last": to_x_TBD, "to_first": back.to_x_TBD, "to_k": back.to_k, "to_v": back.to_v}
+            for name, x in {**names, "to_kv": back.to_kv, "to_m": back.to_m}.items():
+                setattr(self.loop, name, self._keep(x))
+        self._make_room()
+
+    def _threads(self, sublayers: list[Sublayer]) -> int:
+        """As many as torch has, processors serve and the work is worth."""
+        work = self.of.shape[1] * sum(m.in_ * m.out for one in sublayers for m in (one.enter, one.leave))
+        return max(1, min(torch.get_num_threads(), _processors(), work // (len(sublayers) * WORTH)))
+
+    def _keep(self, x: Tensor | None) -> int | None:
+        if x is None:
+            return None
+        self.held.append(x.detach().contiguous())
+        return address(self.held[-1])
+
+    def _norm(self, norm: unrolled.Norm | None) -> Norm:
+        if norm is None:
+            return Norm()
+        gain, shift = (
+            None if index is None else self._keep(self.of.weights[index]) for index in (norm.gain, norm.shift)
+        )
+        return Norm(LAYER_NORM, gain, shift, norm.eps)
+
+    def _matrix(self, index: int, bias: int | None, part: int | None = None) -> Matrix:
+        weight, shift = self.of.weights[index], None if bias is None else self.of.weights[bias]
+        if part is not None:
+            weight, shift = weight[part], None if shift is None else shift[part]
+        return self._laid(weight, shift)
+
+    def _laid(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+        """(in, out), wherever its numbers lie; turned over on the way back."""
+        if self.back is not None:
+            weight, bias = weight.T, None
+        self.held.append(weight)
+        return Matrix(*weight.shape, address(weight), self._keep(bias), *weight.stride())
+
+    def _near(self) -> Matrix:
+        return Matrix() if self.of.table is None else self._laid(self.of.table.T)
+
+    def _sublayer(self, n: int) -> Sublayer:
+        of, kept = self.of.plan.sublayers[n], self.of.kept[n]
+        made: dict[str, Any] = {name: self._keep(x) for name, x in kept.items()}
+        if self.back is not None:
+            made.update({f"to_{name}": self._keep(x) for name, x in self.back.owed[n].items()})
+            made.update(to_scores=self._keep(self.back.to_scores[n]), to_y=self._keep(self.back.to_y[n]))
+        if of.activation:
+            made.update(gated=of.gated, activation=ACTIVATIONS[of.activation])
+        else:
+            made.update(attends=1, keys=of.keys, sees=-1 if of.sees is None else of.sees)
+        if of.fade is not None:
+            fade_HR = self.of.weights[of.fade].flip(1)
+            made.update(fade=self._keep(fade_HR), fades=fade_HR.shape[1])
+        return Sublayer(
+            before=self._norm(of.before),
+            after=self._norm(of.after),
+            enter=self._matrix(of.enter, of.enter_bias),
+            leave=self._matrix(of.leave, of.leave_bias),
+            **made,
+        )
+
+    def _make_room(self) -> None:
+        """For matrices in panels, for what all threads share, and for each."""
+        loop, of = self.loop, self.of
+        one = [loop.sublayer[n] for n in range(loop.sublayers)]
+        matrices = [
+            loop.near,
+            *(m for s in one for m in (s.enter, s.leave)),
+            *(loop.project[a] for a in range(loop.sets)),
+        ]
+        panels = sum(m.in_ * _whole(m.out, WIDE) for m in matrices)
+        wide = loop.rows * max((of.weights[s.leave].shape[0] for s in of.plan.sublayers), default=0)
+        made = loop.rows * (loop.streams * loop.dim + loop.sets * 2 * loop.groups * loop.size)
+        distances = 0 if of.table is None else _whole(len(of.table), WIDE)
+        loop.vectors = max(loop.rows * loop.dim, loop.rows * loop.heads * distances, loop.capacity)
+        loop.private = _whole(loop.vectors + loop.rows * _whole(max(m.in_ for m in matrices), DEEP), LINE)
+        room = of.k.new_empty(LINE + panels + wide + made + loop.threads * loop.private)
+        self.held.append(room)
+        at = _whole(address(room), 4 * LINE)
+        for m in matrices:
+            m.panels = at
+            at += 4 * m.in_ * _whole(m.out, WIDE)
+        loop.wide, loop.made, loop.room = at, at + 4 * wide, at + 4 * (wide + made)
+
+
+def _whole(count: int, unit: int) -> int:
+    return -(-count // unit) * unit
+
+
+def _processors() -> int:
+    """Those this process may use: threads that wait for each other must not share one."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
