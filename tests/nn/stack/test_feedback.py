@@ -238,3 +238,32 @@ def test_what_the_fast_loop_kept_is_let_go(monkeypatch):
     del h, state
     gc.collect()
     assert [one() is not None for one in kept] == [False, False]
+
+
+@pytest.mark.parametrize("padding", [slice(0, 3), slice(4, 7)], ids=["before", "after"])
+@pytest.mark.parametrize("name", ["weighted", "learned spans"])
+def test_padding_at_the_ends_of_rows_goes_by_the_fast_loop(name, padding, monkeypatch):
+    served = counted(monkeypatch)
+    trial = Trial(BASE.but(VARIANTS[name]))
+    model, ids, valid = trial.model(), trial.ids()[:, :7], torch.ones(2, 7, dtype=torch.bool)
+    valid[0, padding] = False
+
+    def read():
+        h_BLD, _ = model(ids, None, valid)
+        return h_BLD[valid], torch.autograd.grad(h_BLD[valid].square().sum(), list(model.parameters()))
+
+    fast, slopes = read()
+    assert served[0] == 1
+    with by_reference():
+        slow, expected = read()
+    torch.testing.assert_close(fast, slow)
+    torch.testing.assert_close(slopes, expected)
+
+
+def test_padding_in_the_middle_of_a_row_goes_by_the_plain_loop(monkeypatch):
+    served = counted(monkeypatch)
+    trial = Trial(BASE)
+    model, ids, valid = trial.model(), trial.ids()[:, :7], torch.ones(2, 7, dtype=torch.bool)
+    valid[0, 3] = False
+    model(ids, None, valid)
+    assert served[0] == 0

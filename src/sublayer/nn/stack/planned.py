@@ -37,7 +37,18 @@ def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene
         return False
     recalls = [one.part for one in sublayers if isinstance(one.part, Recall)]
     by_distance = isinstance(first.position, RelativeKey) or any(recall.span is not None for recall in recalls)
-    return (scene.even or not by_distance) and all(_like(first, recall) for recall in recalls)
+    return (_in_step(scene) or not by_distance) and all(_like(first, recall) for recall in recalls)
+
+
+def _in_step(scene: Scene) -> bool:
+    """Whether places are as far apart as their numbers: all are real, or padding stands at the ends of rows alone."""
+    if scene.even or scene.start or scene.valid_BL is None:
+        return scene.even
+    ahead_BL = scene.i_BL - torch.arange(scene.length, device=scene.i_BL.device)
+    none = torch.iinfo(ahead_BL.dtype)
+    first_B = ahead_BL.masked_fill(~scene.valid_BL, none.max).amin(1)
+    last_B = ahead_BL.masked_fill(~scene.valid_BL, none.min).amax(1)
+    return bool((first_B >= last_B).all())
 
 
 def _known(sublayer: nn.Module) -> bool:
