@@ -77,6 +77,19 @@ class Scene:
         now_BL = torch.ones_like(self.i_BL, dtype=torch.bool) if self.valid_BL is None else self.valid_BL
         return torch.cat([self.past_valid_BP[:, -memory:], now_BL], dim=1)
 
+    def cut(self, t: int, places: int) -> Scene:
+        """The scene of so many places from t on, with those before them as their past; of none, where it begins."""
+        source = {"source_BSD": self.source_BSD, "source_valid_BS": self.source_valid_BS}
+        known: dict[str, Any] = {"losses": self.losses, "kept": self.kept, **source}
+        cuts_L = None if self.segment_L is None else self.segment_L[t : t + places]
+        now, before = slice(t, t + places), self.start + t
+        if self.even:
+            return Scene(self.i_BL[:, now], before, segment_L=cuts_L, **known)
+        i_BM, valid_BM = self.positions(self.start), self.valid(self.start)
+        assert valid_BM is not None
+        past = (i_BM[:, :before], valid_BM[:, :before]) if before else (None, None)
+        return Scene(i_BM[:, self.start :][:, now], before, valid_BM[:, self.start :][:, now], *past, cuts_L, **known)
+
     def lose(self, name: str, loss: Tensor) -> None:
         """Add to a named auxiliary loss."""
         self.losses[name] = self.losses[name] + loss if name in self.losses else loss

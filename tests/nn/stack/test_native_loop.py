@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from sublayer.native import library
-from sublayer.nn.stack import native, unrolled
+from sublayer.nn.stack import native, planned, unrolled
 from sublayer.nn.stack.native import loop
 from sublayer.testing import Trial
 from sublayer.testing.trial import by_reference
@@ -162,3 +162,29 @@ def test_it_steps_aside(served):
     with FlopCounterMode(display=False):
         trial.model(torch.float32)(trial.ids())
     assert served[0] == 0
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 7, 9])
+@pytest.mark.parametrize("name", ["weighted", "unshared", "rotary", "window", "a memory longer than the text"])
+def test_what_is_read_in_pieces_is_what_the_model_says(name, length, monkeypatch):
+    """Without a gradient: after a memory, and with padding."""
+    monkeypatch.setattr(planned, "PIECE", 4)
+    trial = Trial(BASE.but(VARIANTS[name]))
+    model, ids = trial.model(torch.float32), trial.ids()[:, :length]
+    valid = torch.ones_like(ids, dtype=torch.bool)
+    valid[0, : length // 3] = False
+
+    def read():
+        with torch.no_grad():
+            first, state = model(ids)
+            return first, model(ids, state)[0], model(ids, None, valid)[0][valid]
+
+    pieces = []
+    run = planned.run
+    monkeypatch.setattr(planned, "run", lambda *args: pieces.append(1) or run(*args))
+    fast = read()
+    assert len(pieces) >= 2 * -(-length // 4)
+    with by_reference():
+        slow = read()
+    for here, there in zip(fast, slow, strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-5, atol=1e-5)

@@ -141,7 +141,7 @@ class Feedback(Stack):
         keys = [self._recalled(n, memory, scene) for n, memory in enumerate(memories)]
         sublayers = [_drawn(sublayer) for sublayer in self.sublayers]
         if planned.serves(self, [one for one in sublayers if one is not None], x_BLD, scene):
-            x_BLD, keys, vectors = planned.run(self, sublayers, x_BLD, scene, keys)
+            x_BLD, keys, vectors = planned.read(self, sublayers, x_BLD, scene, keys)
         elif (swept := sweeps.read(self, x_BLD, scene, keys, others)) is not None:
             x_BLD, keys, vectors, others = swept
         else:
@@ -163,7 +163,7 @@ class Feedback(Stack):
         """Place after place: the stream, what can be recalled after it, and the memory vectors of each set."""
         places, vectors = [], []
         for t in range(scene.length):
-            here, x_B1D = step(scene, t), x_BLD[:, t : t + 1]
+            here, x_B1D = scene.cut(t, 1), x_BLD[:, t : t + 1]
             layers = [x_B1D]
             for n, sublayer in enumerate(sublayers):
                 if n in self.config.reads:
@@ -218,7 +218,7 @@ class Feedback(Stack):
         if not isinstance(memory, Hidden):
             return memory
         m_BMD = memory.x.last(reach)
-        past = step(scene, 0, places=0)
+        past = scene.cut(0, 0)
         k_BGMK, v_BGMK = self.project(n, m_BMD, past, m_BMD.shape[1])
         return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2))
 
@@ -240,21 +240,6 @@ class Feedback(Stack):
             if isinstance(memory, Hidden):
                 kept[n] = self._recalled(n, memory, scene(memory.x.buffer))
         return tuple(kept)
-
-
-def step(scene: Scene, t: int, places: int = 1) -> Scene:
-    """The scene of one place of a segment, with those before it as its past; or of none, where the segment begins."""
-    source = {"source_BSD": scene.source_BSD, "source_valid_BS": scene.source_valid_BS}
-    known: dict[str, Any] = {"losses": scene.losses, "kept": scene.kept, **source}
-    cuts_L = None if scene.segment_L is None else scene.segment_L[t : t + places]
-    now = slice(t, t + places)
-    if scene.even:
-        return Scene(scene.i_BL[:, now], scene.start + t, segment_L=cuts_L, **known)
-    before = scene.start + t
-    i_BM, valid_BM = scene.positions(scene.start), scene.valid(scene.start)
-    assert valid_BM is not None
-    past = (i_BM[:, :before], valid_BM[:, :before]) if before else (None, None)
-    return Scene(i_BM[:, scene.start :][:, now], before, valid_BM[:, scene.start :][:, now], *past, cuts_L, **known)
 
 
 def _drawn(sublayer: nn.Module) -> nn.Module | None:

@@ -19,16 +19,22 @@ from sublayer.nn.memory import KeyValues
 from sublayer.nn.position import NoPosition, Position, RelativeKey, Rotary
 from sublayer.nn.residual import PostNorm, PreNorm, Sum
 from sublayer.nn.scene import Scene
-from sublayer.nn.stack import unrolled
+from sublayer.nn.stack import native, unrolled
 from sublayer.nn.state import Growing
 
 if TYPE_CHECKING:
     from sublayer.nn.stack.feedback import Feedback
 
+PIECE = 64
+"""Places that are read at a time where no gradient is wanted."""
+
 
 def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene: Scene) -> bool:
-    """Whether a gradient is wanted, every sublayer is of a kind that the loop knows, and nothing is drawn at random."""
-    if not torch.is_grad_enabled() or torch.is_autocast_enabled(x_BLD.device.type) or scene.length < 2:
+    """Whether every sublayer is of a kind that the loop knows, and nothing is drawn at random; without a gradient it is
+    worth its while in C alone."""
+    if not torch.is_grad_enabled() and not native.runs(x_BLD):
+        return False
+    if torch.is_autocast_enabled(x_BLD.device.type) or scene.length < 2:
         return False
     if not all(_known(sublayer) for sublayer in sublayers) or hooked(*stack.modules()):
         return False
@@ -160,10 +166,29 @@ class Planner:
         return unrolled.Sublayer(*matrices, before, after, keys=keys, sees=sees, fade=fade)
 
 
+Read = tuple[Tensor, list[KeyValues | None], list[Tensor]]
+"""The stream after the last sublayer, keys and values of all places, and memory vectors of the segment's."""
+
+
+def read(
+    stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None]
+) -> Read:
+    """Without a gradient a loop would keep what nobody asks for: pieces of the segment, one after another."""
+    if torch.is_grad_enabled():
+        return run(stack, sublayers, x_BLD, scene, keys)
+    streams, vectors = [], []
+    for t in range(0, scene.length, PIECE):
+        now = slice(t, min(t + PIECE, scene.length))
+        here = scene.cut(t, now.stop - t)
+        x, keys, made = run(stack, sublayers, x_BLD[:, now], here, keys)
+        streams.append(x)
+        vectors.append(made)
+    return torch.cat(streams, dim=1), keys, [torch.cat(one, dim=1) for one in zip(*vectors, strict=True)]
+
+
 def run(
     stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None]
-) -> tuple[Tensor, list[KeyValues | None], list[Tensor]]:
-    """The stream after the last sublayer, keys and values of all places, and memory vectors of the segment's."""
+) -> Read:
     planner = Planner(stack, sublayers, scene)
     past_k, past_v = _past(stack, x_BLD, scene, keys)
     plan = planner.plan(past_k.shape[3])

@@ -29,12 +29,15 @@ LINE = 16
 """Floats that a processor fetches together."""
 
 
+def runs(x: Tensor) -> bool:
+    """Whether this is a plain array of floats, nobody watches what PyTorch does to it, and there is a compiler."""
+    return plain(x) and not watched() and load(SOURCE, "the Feedback loop") is not None
+
+
 def serves(plan: unrolled.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
-    """Whether these are plain arrays of floats, nobody watches what PyTorch does to them, and there is a compiler."""
-    if watched() or not all(plain(one) for one in (x_TBD, *weights)):
-        return False
+    """Whether C knows all of this, and the weights are such arrays, too."""
     known = all(one.activation is None or one.activation in ACTIVATIONS for one in plan.sublayers)
-    return known and 0 not in x_TBD.shape and load(SOURCE, "the Feedback loop") is not None
+    return known and 0 not in x_TBD.shape and runs(x_TBD) and all(plain(one) for one in weights)
 
 
 def forward(loop: unrolled.Loop) -> None:
