@@ -1,14 +1,17 @@
 """Training on a task: head and vocabulary are its own, accuracy is measured, and a run goes on to the same bits."""
 
+import json
 import shutil
 
 import pytest
 import torch
 
 import sublayer
+from sublayer.cli import main
+from sublayer.comparison import Variant, compare
 from sublayer.data import Task
 from sublayer.data.tasks import Chains, Counting, Episodes
-from sublayer.evaluation import mark, own_text
+from sublayer.evaluation import mark, marking, own_text
 from sublayer.nn.embedding import Label, TiedHead
 from sublayer.runs import Run
 from sublayer.training import TrainConfig
@@ -192,3 +195,20 @@ def test_beginnings_that_ask_nothing_move_nothing(tmp_path):
         tmp_path / "run", "copy", train__grow_from=1, train__grow_over=10**6, train__steps=2, train__log_every=1
     )
     assert [line["norm"] for line in run.metrics if "loss" in line] == [0, 0]
+
+
+def test_answers_are_asked_as_they_were_learned(tmp_path, capsys, monkeypatch):
+    """Episode by episode, where a model with a memory was trained so: by compare's test, and by eval."""
+    monkeypatch.setattr(marking, "AT_ONCE", 10)  # fewer lanes than episodes
+    alone = {**TASKS["random-walk"], **FEW, "train__carry": False, "train__length": 5}
+    changes = tiny.changes("transformer-xl", **alone)
+    variants = ["transformer-xl", Variant.of("transformer-xl", {"position": "alibi"})]
+    table = compare(variants, "task:random-walk", tmp_path / "out", changes, seeds=(0,), measure=None)
+    run = Run.open(tmp_path / "out" / table["rows"][0]["runs"][0])
+    model, walk = sublayer.load(run.path).model, Task.Config.parse(run.asked["data"]).build()
+    expected = mark(model, walk.test, length=5, carry=False)
+    assert expected.loss != mark(model, walk.test, length=5, carry=True).loss
+    assert table["rows"][0]["test"]["loss"]["mean"] == pytest.approx(expected.loss)
+    with pytest.raises(SystemExit):
+        main(["eval", str(run.path), "--json"])
+    assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(expected.loss)

@@ -131,7 +131,8 @@ def _only_for_texts(title: str, **options: Any) -> None:
 def _marked(trained: Trained, examples: Examples, length: int, batch: int | None, limit: int | None) -> dict[str, Any]:
     from sublayer.evaluation import mark
 
-    carry = trained.model.config.carries and not examples.alone
+    trained_so = trained.run.asked["train"]["carry"]
+    carry = (trained.model.config.carries if trained_so is None else trained_so) and not examples.alone
     with _bar() as on_batch:
         marks = mark(
             trained.model, examples, length=length, carry=carry, batch=batch, limit=limit, on_batch=on_batch

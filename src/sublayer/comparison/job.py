@@ -90,13 +90,11 @@ def tested(request: Request, folder: Folder, result: Result) -> dict[str, Any] |
         text, trained = own_text(result.run), Trained.load(result.run.path)
         if text.stands_in:
             return None
-        limit = train["eval_tokens"]
+        limit, how = train["eval_tokens"], {"length": train["length"], "carry": train["carry"]}
         if isinstance(text.tokens, Examples):
-            return mark(trained.model, text.tokens, length=train["length"], limit=limit).dump()
+            return mark(trained.model, text.tokens, limit=limit, **how).dump()
         limit = None if limit is None or limit >= len(text.tokens) - 1 else limit
-        return score(
-            trained.model, text.tokens, length=train["length"], limit=limit, tokenizer=trained.tokenizer
-        ).dump()
+        return score(trained.model, text.tokens, limit=limit, tokenizer=trained.tokenizer, **how).dump()
 
     return folder.figure(f"test {result.run.path.name}", form)
 
