@@ -156,7 +156,7 @@ def test_finished_rows_leave_the_batch_and_the_others_go_on():
 def _buffers(reader):
     """Everything that grows with the text."""
     if isinstance(reader, NativeReader):
-        return list(reader.step.caches.values())
+        return list(reader.step._keys.values())
     state = reader.state
     return [cache.buffer for part in state.parts if part is not None for cache in (part.k, part.v)] + [
         past.buffer for past in (state.past_i, state.past_valid) if past is not None

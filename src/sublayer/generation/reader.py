@@ -13,12 +13,15 @@ from sublayer.generation.native import NativeStep, NotPlain
 from sublayer.generation.task import Task, Writer
 from sublayer.nn.model import Decoder, EncoderDecoder
 from sublayer.nn.scene import Scene
+from sublayer.nn.stack import Feedback
 from sublayer.nn.state import State
 
 log = logging.getLogger("sublayer.generation")
 
 FEW = 8
 """Steps for which it does not pay to lay weights out anew."""
+SHORT = 32
+"""Places of a prompt for which it does not, where a stack reads them one by one."""
 
 
 class Reader:
@@ -71,13 +74,37 @@ class NativeReader(Reader):
 
 def read_prompts(task: Task, native: bool) -> Reader:
     """A reader at the end of the prompts. The model is read in eval mode, whatever mode it is in, and not touched."""
+    reader = _by_steps(task) if native else None
+    reader = reader or _at_once(task, native)
+    if reader.scores_BV.isnan().any():
+        raise ValueError("model: its scores are not numbers (NaN); its weights are spoilt, use an earlier checkpoint")
+    return reader
+
+
+def _by_steps(task: Task) -> Reader | None:
+    """Short prompts of a stack that goes place by place anyway; None for others."""
+    model, ids_BL = bare(task.model), task.prompts.ids_BL
+    if not isinstance(model, Decoder) or not isinstance(model.stack, Feedback) or task.prompts.valid_BL is not None:
+        return None
+    if ids_BL.shape[1] > SHORT:
+        return None
+    h_BLD, state = model(ids_BL[:, :1])
+    try:
+        step = NativeStep(task.model, model.frozen(state), len(ids_BL))
+    except NotPlain:
+        return None
+    reader = NativeReader(model, step, model.head(h_BLD[:, -1]))
+    for ids_B in ids_BL[:, 1:].unbind(1):
+        reader.read(ids_B)
+    return reader
+
+
+def _at_once(task: Task, native: bool) -> Reader:
     model, source, prompts = bare(task.model), task.source, task.prompts
     state = model.start(source.ids_BL, source.valid_BL) if isinstance(model, EncoderDecoder) and source else None
     h_BLD, state = model(prompts.ids_BL, state, prompts.valid_BL)
     # Remembered hidden states become keys and values here, once.
     state, scores_BV = model.frozen(state), model.head(h_BLD[:, -1])
-    if scores_BV.isnan().any():
-        raise ValueError("model: its scores are not numbers (NaN); its weights are spoilt, use an earlier checkpoint")
     if native and isinstance(model, Decoder):
         try:
             return NativeReader(model, NativeStep(task.model, state, len(scores_BV)), scores_BV)
