@@ -53,7 +53,8 @@ MEMORIES = [
     {"kind": "segment", "length": 4},
     {"kind": "segment", "length": 4, "span": "exact"},
 ]
-SPANS = [{"kind": "full"}, {"kind": "adaptive", "limit": 4, "ramp": 2, "start": 0.5}]
+SPANS = [{"kind": "full"}, {"kind": "adaptive", "limit": 4, "ramp": 2, "start": 0.25}]
+"""One that ends within the window: where it ends outside, nothing depends on it, and it has no gradient."""
 CLUSTERS = {"cutoffs": [17, 37]}
 ENDS = [
     ({"kind": "token", "scale": True}, {"kind": "tied", "bias": True}),
