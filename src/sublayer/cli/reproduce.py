@@ -64,14 +64,14 @@ def reproduce(
 
 def _list(known: list[Any], *, json: bool) -> None:
     if json:
-        fields = ("name", "source", "says", "scale", "minutes")
+        fields = ("name", "source", "says", "scale")
         _print_json([{field: getattr(claim, field) for field in fields} for claim in known])
         return
     from rich.console import Console
 
-    table = _table(("claim", "what the paper says", "on two cores"))
+    table = _table(("claim", "what the paper says", "scaled down"))
     for claim in known:
-        table.add_row(claim.name, f"{claim.says} ({claim.source})", claim.minutes)
+        table.add_row(claim.name, f"{claim.says} ({claim.source})", claim.scale)
     Console(highlight=False).print(table)
 
 

@@ -39,8 +39,6 @@ class Claim:
     says: str
     scale: str
     """What was made smaller, and by how much."""
-    minutes: str
-    """What it takes on two cores."""
     variants: Sequence[Variant]
     findings: Sequence[Finding]
     changes: Mapping[str, Any]

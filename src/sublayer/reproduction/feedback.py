@@ -47,7 +47,7 @@ def right(what: str, transformer: float, feedback: float, figure: str = "test.ac
 
 
 def on_task(
-    name: str, says: str, shorter: str, minutes: str, found: Sequence[Finding], remembers: int, own: Mapping[str, Any]
+    name: str, says: str, shorter: str, found: Sequence[Finding], remembers: int, own: Mapping[str, Any]
 ) -> Claim:
     """remembers: how many places; own: keys of data and train."""
     sizes = {**SMALL, "s.memory.length": remembers, "position.clip": remembers}
@@ -57,7 +57,6 @@ def on_task(
         f"{PAPER}, Table 1",
         says,
         scale,
-        minutes,
         pair("feedback-tasks"),
         found,
         {**sizes, **ALONE, **own},
@@ -68,7 +67,7 @@ def on_task(
 def repeated(name: str, says: str, char: tuple[float, float], whole: tuple[float, float]) -> Claim:
     found = [right("digits", *char), right("whole sequences", *whole, "test.sequence_accuracy")]
     own = {"data.length": 10, "data.test_length": 100, "train.steps": 4000, "train.lr": 1e-3}
-    return on_task(name, says, "10 digits, then 100, for 40, then 400", "15 min", found, 200, own)
+    return on_task(name, says, "10 digits, then 100, for 40, then 400", found, 200, own)
 
 
 @claim("feedback/copy")
@@ -87,14 +86,14 @@ def reverse() -> Claim:
 def counting() -> Claim:
     says, found = "It counts short sequences as well as a Transformer.", [right("letters", 99.6, 99.7)]
     own = {"data.length": 25, "train.steps": 3000, "train.lr": 1e-3}
-    return on_task("counting", says, "up to 25 letters for 50", "15 min", found, 51, own)
+    return on_task("counting", says, "up to 25 letters for 50", found, 51, own)
 
 
 @claim("feedback/counting-long")
 def counting_long() -> Claim:
     says, found = "It counts long sequences better than a Transformer.", [right("letters", 82.4, 95.3)]
     own = {"data.length": 200, "train.steps": 2000, "train.lr": 1e-3}
-    return on_task("counting-long", says, "up to 200 letters for 1,000", "1 h", found, 401, own)
+    return on_task("counting-long", says, "up to 200 letters for 1,000", found, 401, own)
 
 
 @claim("feedback/random-walk")
@@ -103,7 +102,7 @@ def random_walk() -> Claim:
     own = {"data.size": 5, "data.length": 32, "data.episodes": 50_000, "train.steps": 3000, "train.lr": 7e-4}
     grown = {"train.grow_from": 8, "train.grow_over": 1000}
     shorter, found = "32 actions on a grid of 5×5 for 100 on 8×8", [right("places", 68.0, 100.0)]
-    return on_task("random-walk", says, shorter, "1 h", found, 32, {**own, **grown})
+    return on_task("random-walk", says, shorter, found, 32, {**own, **grown})
 
 
 def programs(variables: int, transformer: float, feedback: float) -> Claim:
@@ -112,7 +111,7 @@ def programs(variables: int, transformer: float, feedback: float) -> Claim:
     grown = {"train.steps": 4000, "train.lr": 7e-4, "train.grow_from": 18, "train.grow_over": 2000}
     found = [right("printed values", transformer, feedback)]
     name, shorter = f"algorithmic-{variables}", "programs of 20 statements for 100"
-    return on_task(name, says, shorter, "1 h", found, 64, {**data, **grown})
+    return on_task(name, says, shorter, found, 64, {**data, **grown})
 
 
 @claim("feedback/algorithmic-3")
@@ -142,7 +141,7 @@ def on_characters(
     sizes = {**SMALL, "s.memory.length": 64, "position.clip": 64}
     scale = f"{smaller}; 400 K bytes of Python for 5 M of Penn Treebank"
     own = {**sizes, **budget, "train.eval_tokens": 100_000, **changes}
-    return Claim(f"feedback/{name}", f"{PAPER}, {where}", says, scale, "1 h", variants, found, own)
+    return Claim(f"feedback/{name}", f"{PAPER}, {where}", says, scale, variants, found, own)
 
 
 @claim("feedback/compositions")
@@ -216,7 +215,6 @@ def speed() -> Claim:
         f"{PAPER}, Table 5",
         "It trains more slowly than a Transformer, and writes faster: one set of keys and values serves all layers.",
         "4 layers of width 256 on 16 rows of 128 places, and 64 rows to write; the paper's had 126 M and a GPU",
-        "5 min",
         pair("feedback"),
         [
             Finding(
