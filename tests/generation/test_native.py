@@ -15,10 +15,10 @@ from torch.nn.modules.module import register_module_forward_hook
 import sublayer
 from sublayer.generation import Sampling, generate
 from sublayer.generation.engine import Writing
-from sublayer.generation.native import step
-from sublayer.generation.native.form import ACTIVATIONS
 from sublayer.generation.reader import NativeReader, StateReader, read_prompts
 from sublayer.generation.task import Task
+from sublayer.native import threads as native_threads
+from sublayer.native.pointwise import ACTIVATIONS
 from sublayer.nn.model import Model
 from sublayer.testing import Trial, small
 from sublayer.testing.trial import same
@@ -85,8 +85,8 @@ def threads(count):
     """That many in the native step, whatever the work is worth and the machine has."""
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step, "WORTH", 1)
-        patch.setattr(step, "_processors", lambda: count)
+        patch.setattr(native_threads, "WORTH", 1)
+        patch.setattr(native_threads, "_processors", lambda: count)
         torch.set_num_threads(count)
         try:
             yield
@@ -100,7 +100,7 @@ def test_threads_share_the_work(paper):
     for count in (1, 2, 3):
         with threads(count), torch.inference_mode():
             writing = Writing(Task.of(model, [[1, 2], [3]] * 5, 6), Sampling())
-            assert writing.reader.step._threads(10) == count
+            assert writing.reader.step._step.threads == count
             while not writing.done:
                 writing.step()
             written.append([text.ids for text in writing.texts])
@@ -191,16 +191,6 @@ def test_relative_positions_without_end_are_left_to_the_model():
     model = small(sublayer.config("transformer-xl-24")).but({"s.memory": "cache"}).build().eval()
     assert isinstance(_reader(model), StateReader)
     assert generate(model, [[1, 2]], tokens=9) == generate(model, [[1, 2]], tokens=9, native=False)
-
-
-def test_threads_follow_torch_the_processors_and_the_work(monkeypatch):
-    model = writer("gpt2")
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    monkeypatch.setattr(step, "_processors", lambda: 2)
-    assert _reader(model).step._threads(1) == 1
-    assert _reader(model).step._threads(10**6) == 2
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert _reader(model).step._threads(10**6) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -11,7 +11,8 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 def plain(x: Tensor) -> bool:
     """An array of floats in memory."""
-    return type(x) in (Tensor, nn.Parameter) and x.dtype == torch.float32 and x.device.type == "cpu"
+    own = type(x) in (Tensor, nn.Parameter) and x.layout == torch.strided
+    return own and x.dtype == torch.float32 and x.device.type == "cpu"
 
 
 def watched() -> bool:

@@ -9,7 +9,9 @@ import torch
 import sublayer
 from sublayer.nn.attention import pattern
 from sublayer.nn.attention.pattern import lower
-from sublayer.nn.stack import Plain, planned, unrolled
+from sublayer.nn.stack import Plain, planned
+from sublayer.nn.stack.unrolled import back
+from sublayer.nn.stack.unrolled.loop import Loop
 from sublayer.testing import LAWS, Trial, small
 from sublayer.testing.trial import by_reference
 
@@ -68,7 +70,7 @@ def test_cost_is_count_for_options_that_change_it(name):
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_the_fast_loop_equals_the_plain_one(changes, block, monkeypatch):
     """In values and gradients: one pass, padded, and with a memory; in blocks that the text fills, or not."""
-    monkeypatch.setattr(unrolled, "BLOCK", block)
+    monkeypatch.setattr(back, "BLOCK", block)
     served = counted(monkeypatch)
     LAWS["oracle"](Trial(BASE.but(changes), cuts=(9,)))
     assert served[0] >= 2
@@ -223,13 +225,13 @@ def counted(monkeypatch):
 
 def test_what_the_fast_loop_kept_is_let_go(monkeypatch):
     """With the last of what it gave, whether or not anybody asked for gradients."""
-    kept, begin = [], unrolled.Loop.__init__
+    kept, begin = [], Loop.__init__
 
     def watched(self, *args):
         kept.append(weakref.ref(self))
         begin(self, *args)
 
-    monkeypatch.setattr(unrolled.Loop, "__init__", watched)
+    monkeypatch.setattr(Loop, "__init__", watched)
     model, ids = BASE.build().eval(), torch.randint(BASE.vocab, (2, 6))
     h, state = model(ids)
     model.head.loss(h, ids).backward()

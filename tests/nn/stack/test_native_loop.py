@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from sublayer.native import library
-from sublayer.nn.stack import native, planned, unrolled
+from sublayer.native import library, threads
+from sublayer.nn.stack import native, planned
 from sublayer.nn.stack.native import loop
+from sublayer.nn.stack.unrolled import back
 from sublayer.testing import Trial
 from sublayer.testing.trial import by_reference
 from tests.nn.stack.test_feedback import BASE, VARIANTS
@@ -81,12 +82,12 @@ def test_every_number_of_rows_and_threads(batch, residual, served, monkeypatch):
     """Threads share the features, or have rows of their own; and none of it changes a bit of what the loop gives."""
     trial = Trial(BASE.but({**LARGE, **SMOOTH, "residual": residual}, dim=40), batch=batch, cuts=(3, 34))
     model, expected = trial.model(torch.float32), plainly(trial)
-    monkeypatch.setattr(loop, "WORTH", 1)
-    monkeypatch.setattr(loop, "_processors", lambda: 3)
+    monkeypatch.setattr(threads, "WORTH", 1)
+    monkeypatch.setattr(threads, "_processors", lambda: 3)
     before, found = torch.get_num_threads(), []
     try:
-        for threads, apart in ((1, 1), (2, 1), (3, 1), (2, 99), (3, 99)):
-            torch.set_num_threads(threads)
+        for count, apart in ((1, 1), (2, 1), (3, 1), (2, 99), (3, 99)):
+            torch.set_num_threads(count)
             monkeypatch.setattr(loop, "APART", apart)
             found.append(model(trial.ids())[0])
             first, second = (results(trial, model) for _ in range(2))
@@ -116,7 +117,7 @@ def test_padded_rows(served):
 
 
 def test_blocks_of_any_size(served, monkeypatch):
-    monkeypatch.setattr(unrolled, "BLOCK", 4)
+    monkeypatch.setattr(back, "BLOCK", 4)
     assert_twins(Trial(BASE.but(SMOOTH), batch=2, cuts=(3, 10)))
     assert served[0] == 2
 

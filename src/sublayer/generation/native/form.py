@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_int64, c_void_p
 
-from torch import Tensor
+from sublayer.native.pointwise import Norm
 
 
 class Matrix(Structure):
     _fields_ = [("out", c_int64), ("in_", c_int64), ("weight", c_void_p), ("bias", c_void_p)]
-
-
-class Norm(Structure):
-    _fields_ = [("kind", c_int64), ("gain", c_void_p), ("shift", c_void_p), ("eps", c_double)]
 
 
 class Cache(Structure):
@@ -77,12 +73,3 @@ class Step(Structure):
         ("private", c_int64),
         ("columns", c_int64),
     ]
-
-
-NORMS = {"none": 0, "layer": 1, "rms": 2}
-ACTIVATIONS = {"relu": 0, "gelu": 1, "gelu_tanh": 2, "swish": 3, "sigmoid": 4, "linear": 5}
-
-
-def address(tensor: Tensor | None) -> int | None:
-    """None for no tensor. Whoever passes an address on keeps the tensor alive."""
-    return None if tensor is None else tensor.data_ptr()

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from sublayer.generation.native.feedback import FeedbackMemory
-from sublayer.generation.native.form import ACTIVATIONS, Cache, Matrix, Sublayer
+from sublayer.generation.native.form import Cache, Matrix, Sublayer
 from sublayer.generation.native.tensors import FLOATS, NotPlain, Tensors, expect
+from sublayer.native.pointwise import ACTIVATIONS
 from sublayer.nn.attention import Causal, MultiHead, Window
 from sublayer.nn.attention.recall import Recall
 from sublayer.nn.embedding import Embedding, Head, LinearHead, TiedHead

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from pathlib import Path
 
 import torch
@@ -14,6 +13,7 @@ from sublayer.generation.native import form
 from sublayer.generation.native.plain import Description
 from sublayer.generation.native.tensors import FLOATS, NotPlain, expect_floats
 from sublayer.native import load
+from sublayer.native.threads import worthwhile
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.model import Model
 from sublayer.nn.position import Rotary
@@ -21,8 +21,6 @@ from sublayer.nn.scene import Scene
 from sublayer.nn.state import State
 
 SOURCE = Path(__file__).with_name("step.c")
-WORTH = 2**16
-"""Multiplications a sublayer that make one more thread worth its waiting for the others."""
 LANES = 8
 """As in vector.h: vectors that are laid out anew fill whole lanes."""
 
@@ -143,7 +141,8 @@ class NativeStep:
         joined = max(sublayer.leave.in_ for sublayer in self._held.sublayers)
         scores = max((cache.capacity + cache.size for cache in self._caches), default=0)
         step.columns = max(D, joined) * -(-B // LANES) * LANES
-        step.rows, step.threads, step.private = B, self._threads(B), B * D + step.columns + scores
+        threads = worthwhile(B * self._held.work, len(self._held.sublayers))
+        step.rows, step.threads, step.private = B, threads, B * D + step.columns + scores
         self._out = B, (step.head.out if self.scores else D)
         self._ragged = bool(self._first_B.any())
         self._x_BD = torch.empty(B, D, **FLOATS)
@@ -154,19 +153,9 @@ class NativeStep:
         step.memory = step.joined + 4 * B * joined
         step.room = step.wide + 4 * shared
 
-    def _threads(self, rows: int) -> int:
-        """As many as torch has, processors serve and the work is worth."""
-        worth = rows * self._held.work // (len(self._held.sublayers) * WORTH)
-        return max(1, min(torch.get_num_threads(), _processors(), worth))
-
 
 def angles(position: Rotary, places: int) -> Float[Tensor, "M K"]:
     """cos, then sin of each plane's angle at every place: where the position takes (1, 0)."""
     one_11MK = torch.zeros(1, 1, places, position.head_dim, **FLOATS)
     one_11MK[..., : position.head_dim // 2] = 1
     return position.query(one_11MK, Scene(torch.arange(places, device="cpu")[None]))[0, 0].contiguous()
-
-
-def _processors() -> int:
-    """Those this process may use: threads that wait for each other must not share one."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

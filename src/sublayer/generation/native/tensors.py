@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sublayer.generation.native.form import NORMS, Matrix, Norm, address
+from sublayer.generation.native.form import Matrix
+from sublayer.native.pointwise import NORMS, Norm
+from sublayer.native.tensors import address, plain
 from sublayer.nn.hooked import hooked
 from sublayer.nn.residual import RMSNorm
 
@@ -61,7 +63,6 @@ def expect(module: nn.Module | None, *kinds: type) -> Any:
 
 def expect_floats(tensor: Tensor) -> Tensor:
     """The tensor, if it is an array of floats in memory."""
-    plain = type(tensor) in (Tensor, nn.Parameter) and tensor.layout == torch.strided
-    if not plain or any(getattr(tensor, name) != value for name, value in FLOATS.items()):
+    if not plain(tensor):
         raise NotPlain(f"a tensor of {tensor.dtype} on {tensor.device}")
     return tensor

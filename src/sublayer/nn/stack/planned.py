@@ -1,4 +1,4 @@
-"""Whether a Feedback stack can go by `unrolled.py`, and with which numbers."""
+"""Whether a Feedback stack can go by `unrolled/`, and with which numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of a Feedback stack's training, in C; its slow twin is in `unrolled.py`."""
+"""The loop of a Feedback stack's training, in C; its slow twin is in `unrolled/`."""
 
 from sublayer.nn.stack.native.loop import Backward, forward, runs, serves
 

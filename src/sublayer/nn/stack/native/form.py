@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, Structure, c_double, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_int64, c_void_p
 
-
-class Norm(Structure):
-    _fields_ = [("kind", c_int64), ("gain", c_void_p), ("shift", c_void_p), ("eps", c_double)]
+from sublayer.native.pointwise import Norm
 
 
 class Matrix(Structure):
@@ -57,8 +55,7 @@ class Loop(Structure):
     ]
 
 
-LAYER_NORM = 1
-ACTIVATIONS = {"relu": 0, "gelu": 1, "swish": 3}
-"""As pointwise.h counts them."""
+SLOPED = {"relu", "gelu", "swish"}
+"""Activations whose slopes slopes.h knows."""
 WIDE, DEEP = 24, 256
 """As in panels.h."""

@@ -1,4 +1,4 @@
-/* A Feedback stack over all places of a segment, forwards and backwards; its slow twins are Loop and Back, unrolled.py.
+/* A Feedback stack over all places of a segment, forwards and backwards; its slow twins are Loop and Back, unrolled/.
 
    A place has few rows and needs the one before it, so what counts is that nothing stands between two small products:
    matrices are laid out once for all places, and there is one parallel region for all of them, or for a block. */

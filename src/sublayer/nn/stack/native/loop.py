@@ -1,30 +1,28 @@
-"""The loop of `unrolled.py` over its own buffers, in C: all places forwards, or a block of them backwards."""
+"""The loop of `unrolled/` over its own buffers, in C: all places forwards, or a block of them backwards."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from ctypes import byref, c_int64
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from sublayer.native import load
+from sublayer.native.pointwise import ACTIVATIONS, NORMS, Norm
 from sublayer.native.tensors import address, plain, watched
-from sublayer.nn.stack.native.form import ACTIVATIONS, DEEP, LAYER_NORM, WIDE, Loop, Matrix, Norm, Sublayer
+from sublayer.native.threads import worthwhile
+from sublayer.nn.stack.native.form import DEEP, SLOPED, WIDE, Loop, Matrix, Sublayer
 
 if TYPE_CHECKING:
-    from sublayer.nn.stack import unrolled
+    from sublayer.nn.stack.unrolled import plan as plans
+    from sublayer.nn.stack.unrolled.back import Back
+    from sublayer.nn.stack.unrolled.loop import Loop as Pass
 
 SOURCE = Path(__file__).with_name("loop.c")
 APART = 8
 """Rows for each thread from which threads have rows of their own: with fewer, each would read all matrices for them."""
-
-
-WORTH = 2**16
-"""Multiplications a sublayer that make one more thread worth its while."""
 LINE = 16
 """Floats that a processor fetches together."""
 
@@ -34,13 +32,13 @@ def runs(x: Tensor) -> bool:
     return plain(x) and not watched() and load(SOURCE, "the Feedback loop") is not None
 
 
-def serves(plan: unrolled.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
+def serves(plan: plans.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether C knows all of this, and the weights are such arrays, too."""
-    known = all(one.activation is None or one.activation in ACTIVATIONS for one in plan.sublayers)
+    known = all(one.activation is None or one.activation in SLOPED for one in plan.sublayers)
     return known and 0 not in x_TBD.shape and runs(x_TBD) and all(plain(one) for one in weights)
 
 
-def forward(loop: unrolled.Loop) -> None:
+def forward(loop: Pass) -> None:
     form = Form(loop)
     library = load(SOURCE, "the Feedback loop")
     assert library is not None
@@ -50,7 +48,7 @@ def forward(loop: unrolled.Loop) -> None:
 class Backward:
     """The way back of one pass."""
 
-    def __init__(self, back: unrolled.Back, to_x_TBD: Tensor) -> None:
+    def __init__(self, back: Back, to_x_TBD: Tensor) -> None:
         self.form = Form(back.loop, back, to_x_TBD.contiguous())
         library = load(SOURCE, "the Feedback loop")
         assert library is not None
@@ -64,14 +62,15 @@ class Backward:
 class Form:
     """A pass as loop.c takes it; it holds the tensors behind that."""
 
-    def __init__(self, loop: unrolled.Loop, back: unrolled.Back | None = None, to_x_TBD: Tensor | None = None) -> None:
+    def __init__(self, loop: Pass, back: Back | None = None, to_x_TBD: Tensor | None = None) -> None:
         self.of, self.back, self.held = loop, back, []
         plan, (T, B, D) = loop.plan, loop.shape
         A, _, G, C, K = loop.k.shape
         R, layers = loop.m_TRBD.shape[1], len(plan.ends)
         sublayers = [self._sublayer(n) for n in range(len(plan.sublayers))]
         project = [self._matrix(plan.project, plan.project_bias, a) for a in range(A)]
-        threads = self._threads(sublayers)
+        work = B * sum(m.in_ * m.out for one in sublayers for m in (one.enter, one.leave))
+        threads = worthwhile(work, len(sublayers))
         by_rows = threads == 1 or threads * APART <= B
         sizes = T, plan.heads, G, K, loop.memory, C, A, R, layers, len(sublayers), threads, by_rows
         self.loop = Loop(B, D, *sizes)
@@ -92,24 +91,19 @@ class Form:
                 setattr(self.loop, name, self._keep(x))
         self._make_room()
 
-    def _threads(self, sublayers: list[Sublayer]) -> int:
-        """As many as torch has, processors serve and the work is worth."""
-        work = self.of.shape[1] * sum(m.in_ * m.out for one in sublayers for m in (one.enter, one.leave))
-        return max(1, min(torch.get_num_threads(), _processors(), work // (len(sublayers) * WORTH)))
-
     def _keep(self, x: Tensor | None) -> int | None:
         if x is None:
             return None
         self.held.append(x.detach().contiguous())
         return address(self.held[-1])
 
-    def _norm(self, norm: unrolled.Norm | None) -> Norm:
+    def _norm(self, norm: plans.Norm | None) -> Norm:
         if norm is None:
             return Norm()
         gain, shift = (
             None if index is None else self._keep(self.of.weights[index]) for index in (norm.gain, norm.shift)
         )
-        return Norm(LAYER_NORM, gain, shift, norm.eps)
+        return Norm(NORMS["layer"], gain, shift, norm.eps)
 
     def _matrix(self, index: int, bias: int | None, part: int | None = None) -> Matrix:
         weight, shift = self.of.weights[index], None if bias is None else self.of.weights[bias]
@@ -174,8 +168,3 @@ class Form:
 
 def _whole(count: int, unit: int) -> int:
     return -(-count // unit) * unit
-
-
-def _processors() -> int:
-    """Those this process may use: threads that wait for each other must not share one."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

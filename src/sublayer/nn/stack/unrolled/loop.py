@@ -1,0 +1,180 @@
+"""Loop: place after place, forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sublayer.nn.feedforward.activation import Activation
+from sublayer.nn.feedforward.fused import ACT
+from sublayer.nn.stack import native
+from sublayer.nn.stack.unrolled.plan import Norm, Plan, Sublayer
+
+
+class Loop:
+    """Place after place, forwards; keeps what the way back needs."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        mask_TBC: Tensor | None,
+        turn: tuple[Tensor, Tensor] | None,
+        x_TBD: Tensor,
+        past_k: Tensor,
+        past_v: Tensor,
+        weights: Sequence[Tensor],
+    ) -> None:
+        self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, weights
+        self.native = native.serves(plan, x_TBD, weights)
+        T, B, D = self.shape = x_TBD.shape
+        A, _, G, self.memory, K = past_k.shape
+        self.head_dim, self.wide = K, plan.heads * K
+        self.x_NTBD = x_TBD.new_empty(len(plan.sublayers) + 1, T, B, D)
+        self.x_NTBD[0] = x_TBD
+        self.k, self.v = (past.new_empty(A, B, G, self.memory + T, K) for past in (past_k, past_v))
+        self.k[:, :, :, : self.memory], self.v[:, :, :, : self.memory] = past_k, past_v
+        self.m_TRBD = x_TBD.new_empty(T, len(weights[plan.compose]), B, D)
+        self.kept = [self._room(sublayer) for sublayer in plan.sublayers]
+        self.table = None if plan.table is None else self.weights[plan.table].flip(0)
+
+    def _room(self, sublayer: Sublayer) -> dict[str, Tensor]:
+        """What a sublayer keeps of each place."""
+        T, B, _ = self.shape
+        like, room = self.x_NTBD, {}
+        if sublayer.after:
+            room["sum"] = torch.empty_like(like[0])
+        if sublayer.activation:
+            return {**room, "h": like.new_empty(T, B, self.weights[sublayer.enter].shape[1])}
+        weights = like.new_zeros(T, B * self.plan.groups, self.plan.heads // self.plan.groups, self.k.shape[3])
+        return {**room, "q": like.new_empty(T, B, self.wide), "y": like.new_empty(T, B, self.wide), "weights": weights}
+
+    def _by_group(self, fade: int) -> Tensor:
+        """(G, H/G, distances), farthest first."""
+        return self.weights[fade].flip(1).unflatten(0, (self.plan.groups, -1))
+
+    def window(self, t: int, sublayer: Sublayer) -> slice:
+        """The keys that an attention sees from place t."""
+        end = self.memory + t
+        return slice(0 if sublayer.sees is None else max(0, end - sublayer.sees), end)
+
+    def near(self, seen: slice) -> Tensor:
+        """What is added to those keys by distance, farthest first."""
+        assert self.table is not None
+        return self.table[len(self.table) - (seen.stop - seen.start) :]
+
+    def by_head(self, x_BZ: Tensor) -> Tensor:
+        """(B, H·K) as (B·G, H/G, K): queries of one group are one matrix."""
+        return x_BZ.view(-1, self.plan.heads // self.plan.groups, self.head_dim)
+
+    def run(self) -> None:
+        if self.native:
+            native.forward(self)
+        else:
+            self._lay_out()
+            self._walk()
+
+    def _lay_out(self) -> None:
+        """What the steps read of each place, as tensors of its own."""
+        # Products of few rows are quicker with matrices that lie as they are read.
+        plan, self.weights = self.plan, [one.contiguous() for one in self.weights]
+        self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
+        """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
+        self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
+        self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
+        self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
+        gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
+        even = len(gaps) == 1 and min(gaps) > 0
+        self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
+
+    def _walk(self) -> None:
+        kept_T = [[dict(zip(kept, one, strict=True)) for one in zip(*kept.values(), strict=True)] for kept in self.kept]
+        for t in range(self.shape[0]):
+            for n, sublayer in enumerate(self.plan.sublayers):
+                self._step(t, n, sublayer, kept_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
+            self._remember(t)
+
+    def _step(self, t: int, n: int, sublayer: Sublayer, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
+        u_BD = self._normed(n, x_BD, sublayer.before) if sublayer.before else x_BD
+        if sublayer.activation:
+            h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
+            y_BZ = activated(sublayer.activation, sublayer.gated, h_BF)
+        else:
+            y_BZ = self._attend(t, sublayer, kept, u_BD)
+        sum_BD = kept["sum"] if sublayer.after else out_BD
+        torch.addmm(x_BD, y_BZ, self.weights[sublayer.leave], out=sum_BD)
+        if sublayer.leave_bias is not None:
+            sum_BD += self.weights[sublayer.leave_bias]
+        if sublayer.after:
+            out_BD.copy_(self._normed(n, sum_BD, sublayer.after))
+
+    def _normed(self, n: int, x: Tensor, norm: Norm) -> Tensor:
+        gain, shift = (None if index is None else self.weights[index] for index in (norm.gain, norm.shift))
+        normed, mean, scale = torch.native_layer_norm(x, x.shape[-1:], gain, shift, norm.eps)
+        self.moments[n].append((mean, scale))
+        return normed
+
+    def _times(self, x: Tensor, weight: int, bias: int | None, out: Tensor) -> Tensor:
+        matrix = self.weights[weight]
+        return torch.mm(x, matrix, out=out) if bias is None else torch.addmm(self.weights[bias], x, matrix, out=out)
+
+    def _attend(self, t: int, sublayer: Sublayer, kept: dict[str, Tensor], u_BD: Tensor) -> Tensor:
+        seen, y_BZ = self.window(t, sublayer), kept["y"]
+        q_BZ = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["q"])
+        if seen.start == seen.stop:
+            return y_BZ.zero_()
+        if self.turn is not None:
+            q_BZ.copy_(turned(q_BZ.view(len(q_BZ), -1, self.head_dim), self.turn, t).flatten(1))
+        q = self.by_head(q_BZ)
+        k, v = self.keys[sublayer.keys][:, seen], self.values[sublayer.keys][:, seen]
+        if self.plan.table is None:
+            scores = torch.bmm(q, k.transpose(1, 2))
+        else:
+            apart = (q_BZ.view(-1, self.head_dim) @ self.near(seen).T).view(*q.shape[:2], -1)
+            scores = torch.baddbmm(apart, q, k.transpose(1, 2))
+        if sublayer.fade is not None:
+            fade = self.fades[sublayer.fade]
+            by_group = scores.view(-1, *fade.shape[:2], scores.shape[-1])
+            by_group += fade[..., fade.shape[-1] - scores.shape[-1] :]
+        if self.mask_TBC is not None:
+            by_row = scores.view(len(u_BD), -1, scores.shape[-1])
+            by_row += self.mask_TBC[t, :, None, seen]
+        weights = scores.softmax(-1)
+        if self.mask_TBC is not None:
+            weights.nan_to_num_(0.0)  # a row that sees nothing
+        kept["weights"][:, :, seen] = weights
+        torch.bmm(weights, v, out=self.by_head(y_BZ))
+        return y_BZ
+
+    def layers(self, t: int) -> Tensor:
+        """x^0, x^1, … of a place, (layers, B·D)."""
+        return self.x_NTBD[:, t][self.picked].view(len(self.plan.ends), -1)
+
+    def _remember(self, t: int) -> None:
+        plan, m_RBD = self.plan, self.m_TRBD[t]
+        torch.mm(self.weights[plan.compose], self.layers(t), out=m_RBD.view(len(m_RBD), -1))
+        in_RBD = self._normed(-1, m_RBD, plan.entry) if plan.entry else m_RBD
+        in_ABD = in_RBD if len(plan.streams) == 1 else in_RBD[list(plan.streams)]
+        kv_ABZ = torch.bmm(in_ABD, self.weights[plan.project])
+        if plan.project_bias is not None:
+            kv_ABZ += self.weights[plan.project_bias][:, None]
+        k, v = kv_ABZ.view(*kv_ABZ.shape[:2], 2, plan.groups, -1).unbind(2)
+        at = self.memory + t
+        self.k[:, :, :, at] = k if self.turn is None else turned(k, self.turn, t)
+        self.v[:, :, :, at] = v
+
+
+def activated(activation: Activation, gated: bool, h: Tensor) -> Tensor:
+    """act(h), or act(one half)·the other."""
+    if gated:
+        gate, up = h.chunk(2, -1)
+        return activated(activation, False, gate).mul_(up)
+    return ACT[activation](h, torch.empty_like(h, memory_format=torch.contiguous_format))
+
+
+def turned(x: Tensor, turn: tuple[Tensor, Tensor], t: int, *, back: bool = False) -> Tensor:
+    """Rotary's turn of one place on (…, B, heads, K), or its opposite."""
+    cos, sin = (one[t][:, None] for one in turn)
+    half = x.shape[-1] // 2
+    return x * cos + (torch.roll(x * sin, half, dims=-1) if back else torch.roll(x, half, dims=-1) * sin)

@@ -1,0 +1,61 @@
+"""Plan: what a pass of the loop does, apart from the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sublayer.nn.feedforward.activation import Activation
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A LayerNorm, by the indices of its gain and shift among the weights; None where a matrix has them in it."""
+
+    eps: float
+    gain: int | None = None
+    shift: int | None = None
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    """One sublayer by the indices of its weights: two matrices, stored as (in, out), and their biases."""
+
+    enter: int
+    enter_bias: int | None
+    leave: int
+    leave_bias: int | None
+    before: Norm | None = None
+    after: Norm | None = None
+    activation: Activation | None = None
+    """Of a feed-forward; None for an attention."""
+    gated: bool = False
+    """Whether the activation is of one half, and multiplies the other."""
+    keys: int = 0
+    """Which keys and values an attention reads."""
+    sees: int | None = None
+    """Earlier places it sees at most."""
+    fade: int | None = None
+    """(heads, distances): what a span adds to its scores at distance 1, 2, …"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a pass does, apart from the numbers."""
+
+    sublayers: Sequence[Sublayer]
+    ends: Sequence[int]
+    """x^0, x^1, … as numbers of sublayers done."""
+    streams: Sequence[int]
+    """For each set of keys and values, the memory vectors it is made of."""
+    heads: int
+    groups: int
+    entry: Norm | None
+    """Between memory vectors and their projection."""
+    compose: int
+    """(streams, layers): how much of each layer is in each stream."""
+    project: int
+    project_bias: int | None
+    """(sets, D, 2·groups·head size) and its bias: keys, then values."""
+    table: int | None = None
+    """(distances, head size): what is added to keys at distance 1, 2, …"""
