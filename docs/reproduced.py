@@ -13,6 +13,8 @@ from typing import Any
 
 from tables import table
 
+from sublayer.cli.reproduce import cells
+
 KEPT = Path(__file__).parent / "reproduced"
 
 
@@ -35,23 +37,8 @@ def _claim(told: dict[str, Any]) -> Iterator[str]:
     for finding in told["findings"]:
         titles = ("variant", f"paper, {finding['unit']}", f"here, {finding['unit']}", "by seed")
         yield f"{finding['title'].capitalize()}:"
-        yield table(titles, [_row(row) for row in finding["rows"]], numbers=[1, 2, 3])
+        yield table(titles, [(row["variant"], *cells(row)) for row in finding["rows"]], numbers=[1, 2, 3])
         yield "\n".join(f"- {pair['better']} before {pair['worse']}: {pair['seen']}." for pair in finding["order"])
-
-
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    ours, paper = row["ours"], row["paper"]
-    half = "" if ours is None or ours["high"] is None else f" ± {_figure(ours['high'] - ours['mean'])}"
-    return (
-        row["variant"],
-        "—" if paper is None else _figure(paper),
-        "—" if ours is None else f"{_figure(ours['mean'])}{half}",
-        ", ".join("—" if value is None else _figure(value) for value in row["values"]),
-    )
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def keep(folder: Path) -> Path:

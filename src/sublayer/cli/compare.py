@@ -10,8 +10,6 @@ from cyclopts import Parameter
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from sublayer.comparison import Variant
 
 
@@ -76,7 +74,7 @@ def compare(
     import_torch()
     from sublayer import comparison, measurement, work
     from sublayer.cli.board import Board
-    from sublayer.cli.words import load_plugins, read_overrides, read_seeds
+    from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
 
     plugins = plugin or []
     load_plugins(plugins)
@@ -101,7 +99,7 @@ def compare(
             pool=pool,
             told=board.begin,
         )
-    _print_json(table) if json else _print_table(table, place)
+    print_json(table) if json else _print_table(table, place)
 
 
 def _is_change(word: str) -> bool:
@@ -146,28 +144,22 @@ def _target(said: str | None) -> int | str | None:
     return said if said in (None, "first") else _count("--equal-params", said)
 
 
-def _print_json(table: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps(table, indent=2))
-
-
 def _print_table(told: dict[str, Any], place: str) -> None:
     """How good they are, then how fast: two tables, so that each fits a narrow terminal."""
     from rich.console import Console
 
-    from sublayer.cli.words import coloured, short
+    from sublayer.cli.words import coloured, figures_table, short
     from sublayer.comparison.table import best_first
     from sublayer.runs.wording import command
 
     rows = best_first(told["rows"])
     other, title = ("accuracy", "accuracy") if any(row["accuracy"] for row in rows) else ("bits_per_byte", "bits/byte")
-    good = _table(("variant", "layout"), ("params", "valid loss", title), ("against the first",))
+    good = figures_table(("variant", "layout"), ("params", "valid loss", title), ("against the first",))
     for row in rows:
         more = row[other]
         figures = (short(row["params"]), _mean(row), "—" if more is None else f"{more['mean']:.3f}")
         good.add_row(row["name"], coloured(row["layout"]), *figures, _against(row["difference"]))
-    fast = _table(("variant",), ("tokens/s in training", "latency", "memory"))
+    fast = figures_table(("variant",), ("tokens/s in training", "latency", "memory"))
     for row in rows:
         speed, latency, memory = row["tokens_per_second"], row["latency"], row["memory"]
         fast.add_row(
@@ -181,19 +173,6 @@ def _print_table(told: dict[str, Any], place: str) -> None:
     print(*_remarks(told), "", sep="\n")
     console.print(fast)
     print(f"\n{command('report', place)} · {command('runs', f'{place}/runs')}")
-
-
-def _table(words: tuple[str, ...], figures: tuple[str, ...], after: tuple[str, ...] = ()) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in words:
-        table.add_column(title, overflow="fold", min_width=8)
-    for title in figures:
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in after:
-        table.add_column(title, overflow="fold", min_width=16)
-    return table
 
 
 def _mean(interval: dict[str, Any], form: str = ".3f") -> str:

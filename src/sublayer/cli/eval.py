@@ -83,7 +83,7 @@ def evaluate(
     import_torch()
     import sublayer
     from sublayer.cli import scoreboard
-    from sublayer.cli.words import load_plugins
+    from sublayer.cli.words import load_plugins, print_json
     from sublayer.data import Examples
     from sublayer.evaluation import by_length, by_position, other_text, own_text, score
 
@@ -105,7 +105,7 @@ def evaluate(
     if isinstance(text.tokens, Examples):
         _only_for_texts(text.title, stride=stride, memory=memory, lengths=lengths, positions=positions or None)
         told = {**about, **_marked(trained, text.tokens, length, batch, limit)}
-        scoreboard.print_json(told) if json else scoreboard.print_page(told)
+        print_json(told) if json else scoreboard.print_page(told)
         return
     with _bar() as on_batch:
         how: dict[str, Any] = {"batch": batch, "memory": memory, "limit": limit, "on_batch": on_batch}
@@ -119,7 +119,7 @@ def evaluate(
         else:
             found = score(trained.model, text.tokens, length=length, **how, **more).dump()
     told = {**about, **found}
-    scoreboard.print_json(told) if json else scoreboard.print_page(told)
+    print_json(told) if json else scoreboard.print_page(told)
 
 
 def _only_for_texts(title: str, **options: Any) -> None:

@@ -108,12 +108,6 @@ def view(live: bool) -> Iterator[View]:
         yield LiveView(shown)
 
 
-def print_json(result: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps(result, indent=2))
-
-
 def print_front(result: dict[str, Any], folder: str, data: str) -> None:
     from rich.console import Console
     from rich.text import Text

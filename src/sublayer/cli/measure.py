@@ -61,7 +61,7 @@ def measure(
     from rich.console import Console
     from rich.progress import Progress
 
-    from sublayer.cli.words import load_plugins, read_overrides
+    from sublayer.cli.words import load_plugins, print_json, read_overrides
     from sublayer.measurement import Setting, need
     from sublayer.measurement import measure as measure_models
 
@@ -94,7 +94,7 @@ def measure(
             rows.append(_row(name, config, reading))
             bar.advance(shown)
     setting = how.settled()
-    _print_json(rows, setting.dump()) if json else _print_table(rows, setting.dump())
+    print_json({"setting": setting.dump(), "models": rows}) if json else _print_table(rows, setting.dump())
 
 
 def _check(setting: Setting) -> None:
@@ -121,12 +121,6 @@ def _config(name: str, changes: dict[str, Any]) -> Model.Config:
 def _row(name: str, config: Model.Config, reading: Reading) -> dict[str, Any]:
     layout = " → ".join(stack.layout for stack in config.stacks.values())
     return {"name": name, "layout": layout, "dim": config.dim, "params": config.cost().params, **reading.dump()}
-
-
-def _print_json(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps({"setting": setting, "models": rows}, indent=2))
 
 
 def _print_table(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:

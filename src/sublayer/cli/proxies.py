@@ -76,7 +76,7 @@ def proxies(
         Print JSON for other programs.
     """
     import_torch()
-    from sublayer.cli.words import load_plugins
+    from sublayer.cli.words import load_plugins, print_json
 
     load_plugins(plugin or [])
     if table:
@@ -90,7 +90,7 @@ def proxies(
         ranking = _of_study(request, out or f"proxies/{Path(name).stem}", latency, workers, ray, plugin or [])
     else:
         raise ValueError("proxies: name a space or a paper to sample from, or give a ready table with --table FILE")
-    _print_json(ranking) if json else _print_tables(ranking)
+    print_json(ranking) if json else _print_tables(ranking)
 
 
 def _of_table(file: str, out: str) -> dict[str, Any]:
@@ -164,12 +164,6 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda number: bar.advance(task)
-
-
-def _print_json(ranking: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps(ranking, indent=2))
 
 
 def _print_tables(ranking: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.words import figures_table, print_json, read_overrides, read_seeds, short
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +49,6 @@ def reproduce(
     import_torch()
     from sublayer import reproduction, work
     from sublayer.cli.board import Board
-    from sublayer.cli.words import read_overrides, read_seeds
 
     if not claim:
         _list(reproduction.claims(), json=json)
@@ -59,26 +59,20 @@ def reproduce(
         told = reproduction.reproduce(
             asked, place, read_overrides(changes), seeds=read_seeds(seeds), pool=pool, told=board.begin
         )
-    _print_json(told) if json else _print_page(told, place)
+    print_json(told) if json else _print_page(told, place)
 
 
 def _list(known: list[Any], *, json: bool) -> None:
     if json:
         fields = ("name", "source", "says", "scale")
-        _print_json([{field: getattr(claim, field) for field in fields} for claim in known])
+        print_json([{field: getattr(claim, field) for field in fields} for claim in known])
         return
     from rich.console import Console
 
-    table = _table(("claim", "what the paper says", "scaled down"))
+    table = figures_table(("claim", "what the paper says", "scaled down"))
     for claim in known:
         table.add_row(claim.name, f"{claim.says} ({claim.source})", claim.scale)
     Console(highlight=False).print(table)
-
-
-def _print_json(told: Any) -> None:
-    import json
-
-    print(json.dumps(told, indent=2))
 
 
 def _print_page(told: dict[str, Any], place: str) -> None:
@@ -102,34 +96,23 @@ def _print_page(told: dict[str, Any], place: str) -> None:
 
 
 def _finding(finding: dict[str, Any], params: dict[str, int]) -> Table:
-    from sublayer.cli.words import short
-
-    table = _table(("variant",), ("params", f"paper, {finding['unit']}", f"ours, {finding['unit']}", "by seed"))
+    unit = finding["unit"]
+    table = figures_table(("variant",), ("params", f"paper, {unit}", f"ours, {unit}"), ("by seed",))
     table.title, table.title_justify, table.title_style = finding["title"], "left", "italic"
     for row in finding["rows"]:
-        paper, ours = row["paper"], row["ours"]
-        half = "" if ours is None or ours["high"] is None else f" ± {_figure(ours['high'] - ours['mean'])}"
-        table.add_row(
-            row["variant"],
-            short(params[row["variant"]]),
-            "—" if paper is None else _figure(paper),
-            "—" if ours is None else f"{_figure(ours['mean'])}{half}",
-            " ".join("—" if value is None else _figure(value) for value in row["values"]),
-        )
+        table.add_row(row["variant"], short(params[row["variant"]]), *cells(row))
     return table
 
 
-def _figure(value: float) -> str:
-    """Three digits and the point; thousands whole."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+def cells(row: dict[str, Any]) -> tuple[str, str, str]:
+    """The paper's figure, ours with its interval, and that of each seed."""
+    ours, paper = row["ours"], row["paper"]
+    size = max(abs(paper or 0), abs(ours["mean"]) if ours else 0)
 
+    def figure(value: float | None) -> str:
+        if value is None:
+            return "—"
+        return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
 
-def _table(words: tuple[str, ...], figures: tuple[str, ...] = ()) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in words:
-        table.add_column(title, overflow="fold", min_width=8)
-    for title in figures:
-        table.add_column(title, justify="right", overflow="fold")
-    return table
+    half = "" if ours is None or ours["high"] is None else f" ± {figure(ours['high'] - ours['mean'])}"
+    return figure(paper), figure(ours and ours["mean"]) + half, ", ".join(map(figure, row["values"]))

@@ -26,6 +26,7 @@ def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative=""
     """
     import_torch()
     from sublayer.api import load_installed_plugins
+    from sublayer.cli.words import print_json
     from sublayer.runs import find
     from sublayer.runs.wording import command
 
@@ -35,7 +36,7 @@ def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative=""
         raise ValueError(f"{folder}: no run in it; {command('train', 'gpt2', '--out', f'{folder}/NAME')} makes one")
     if all("error" in row for row in rows):
         raise ValueError(rows[0]["error"])
-    _print_json(rows) if json else _print_table(rows)
+    print_json(rows) if json else _print_table(rows)
 
 
 def told(run: Run) -> dict[str, Any]:
@@ -66,12 +67,6 @@ def describe(run: Run) -> dict[str, Any]:
         "minutes": round(run.seconds / 60, 2),
         "checkpoints": [one.step for one in run.checkpoints],
     }
-
-
-def _print_json(rows: list[dict[str, Any]]) -> None:
-    import json
-
-    print(json.dumps(rows, indent=2))
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

@@ -18,12 +18,6 @@ BAR = 40
 """Characters of the longest bar."""
 
 
-def print_json(told: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps(told, indent=2))
-
-
 def print_page(told: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.text import Text

@@ -97,7 +97,7 @@ def search(
     from sublayer import work
     from sublayer.api import load_installed_plugins
     from sublayer.cli import front
-    from sublayer.cli.words import load_plugins
+    from sublayer.cli.words import load_plugins, print_json
     from sublayer.measurement import Setting
     from sublayer.nas.here import search_here
     from sublayer.nas.trial import read_limits, read_objectives
@@ -137,7 +137,7 @@ def search(
             population=population,
             iterations=iterations,
         )
-    front.print_json(result) if json else front.print_front(result, folder, data)
+    print_json(result) if json else front.print_front(result, folder, data)
 
 
 def _keys(words: tuple[str, ...], room: str) -> dict[str, Any]:

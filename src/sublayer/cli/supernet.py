@@ -84,7 +84,7 @@ def supernet(
     import_torch()
     import sublayer
     from sublayer.api import absolute, split
-    from sublayer.cli.words import load_plugins, read_overrides
+    from sublayer.cli.words import load_plugins, print_json, read_overrides
     from sublayer.data import DataConfig
     from sublayer.nas.supernet import SearchConfig, search
     from sublayer.training import TrainConfig
@@ -118,7 +118,7 @@ def supernet(
         retrained=retrain,
         tell=bar() if sys.stdout.isatty() and not json else None,
     )
-    _print_json(shown) if json else _print_table(shown, folder)
+    print_json(shown) if json else _print_table(shown, folder)
 
 
 def find_latencies(
@@ -212,12 +212,6 @@ def bar() -> Teller:
             self.bar.stop()
 
     return Bar()
-
-
-def _print_json(shown: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps(shown, indent=2))
 
 
 def _print_table(shown: dict[str, Any], folder: Path) -> None:

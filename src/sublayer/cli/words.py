@@ -8,6 +8,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.table import Table
     from rich.text import Text
 
 
@@ -39,6 +40,11 @@ def read_seeds(said: str) -> tuple[int, ...]:
     if not all(word.strip().isdecimal() for word in words):
         raise ValueError(f"--seeds {said!r}: expected how many, or which with commas; write --seeds 3 or --seeds 3,5,8")
     return tuple(range(int(said))) if len(words) == 1 else tuple(map(int, words))
+
+
+def print_json(told: Any) -> None:
+    """For other programs."""
+    print(json.dumps(told, indent=2))
 
 
 def load_plugins(modules: list[str]) -> None:
@@ -95,3 +101,17 @@ def coloured(layout: str) -> Text:
         plain = not mark.isalpha() or mark == "x"
         text.append(mark, style="dim" if plain else COLOURS.get(mark, "green"))
     return text
+
+
+def figures_table(words: tuple[str, ...], figures: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Table:
+    """Columns of words, which may be folded, then of figures, then of words about them."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in words:
+        table.add_column(title, overflow="fold", min_width=8)
+    for title in figures:
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in after:
+        table.add_column(title, overflow="fold", min_width=16)
+    return table
