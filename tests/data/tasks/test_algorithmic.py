@@ -73,6 +73,14 @@ def test_labels_are_what_is_printed(config):
 
 
 @given(configs)
+def test_a_name_is_asked_for_what_its_end_is_asked_for(config):
+    ends, names = config.build(), config.but(asked="name").build()
+    for (words, labels), (same, sooner) in zip(programs(ends, ends.train), programs(names, names.train), strict=True):
+        assert same == words
+        assert [*sooner[-1:], *sooner[:-1]] == labels
+
+
+@given(configs)
 def test_the_rules_hold(config):
     task = config.build()
     for words, _ in programs(task, task.train):

@@ -11,7 +11,7 @@ from sublayer.data.tasks.base import Task
 from sublayer.data.tasks.dice import Dice
 from sublayer.data.tasks.examples import Block
 from sublayer.data.tasks.program import LEAST, MOST, VARIABLES
-from sublayer.data.tasks.statements import CONSTANTS, KIND, NAME, PRINT, WORDS, draw, execute, write
+from sublayer.data.tasks.statements import CONSTANTS, END, KIND, NAME, PRINT, PRINTED, WORDS, draw, execute, write
 
 
 class Algorithmic(Task):
@@ -20,8 +20,8 @@ class Algorithmic(Task):
 
     A variable is initialised once, before it is used; values stay between 1 and 10. A conditional holds a statement
     that is no print and no conditional, and that would be possible if it were executed, whether it is or not. Only a
-    print asks for an answer, at the `;` that ends it; the value is a label of its own. Where the paper leaves a rule
-    open, it is that of the authors' own generator.
+    print asks for an answer; the value is a label of its own. Where the paper leaves a rule open, it is that of the
+    authors' own generator.
     """
 
     class Config(Task.Config, tag="algorithmic"):
@@ -31,6 +31,10 @@ class Algorithmic(Task):
         """Statements of a program."""
         conditions: Literal["order", "equality"] = "order"
         """order: `<` and `>` with a variable or a constant (Table 7); equality: `==` with a constant (section 4.1)."""
+
+        asked: Literal["end", "name"] = "end"
+        """Where a print asks: at the `;` that ends it, as in the authors' data, or at the name before it. At the name
+        a value has only to be found; at the end it has to be brought there, too, which takes far longer to learn."""
 
         def longest(self, part: str) -> int:
             return WORDS * self.length + 1
@@ -55,12 +59,13 @@ class Algorithmic(Task):
         inputs_ESW = np.empty((count, self.config.length, WORDS), np.int8)
         answers_ESW = np.full_like(inputs_ESW, -1)
         values_EK = np.zeros((count, self.config.variables), np.int64)
+        asked = {"end": END, "name": PRINTED}[self.config.asked]
         number = {symbol: n for n, symbol in enumerate(self.symbols)}
         for n in range(self.config.length):
             row_E7 = draw(dice, values_EK, len(self.comparisons))
             inputs_ESW[:, n] = write(row_E7, number, self.comparisons)
             prints_E = row_E7[:, KIND] == PRINT
-            answers_ESW[prints_E, n, -1] = values_EK[prints_E, row_E7[prints_E, NAME]] - LEAST
+            answers_ESW[prints_E, n, asked] = values_EK[prints_E, row_E7[prints_E, NAME]] - LEAST
             execute(row_E7, values_EK, self.comparisons)
         end_E1 = np.full((count, 1), number["END"], np.int8)
         inputs_EL, answers_EL = inputs_ESW.reshape(count, -1), answers_ESW.reshape(count, -1)

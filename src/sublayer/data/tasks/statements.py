@@ -18,6 +18,8 @@ SIMPLE, ALL = 3, 5
 KIND, OP, NAME, VALUE, TESTED, COMPARISON, OTHER = range(7)
 WORDS = 9
 """Of the longest statement, `if x < y : z = 3 ;`; shorter ones leave places empty."""
+PRINTED, END = 6, 8
+"""Where a statement has the name that it prints, and its `;`."""
 CONSTANTS = MOST - LEAST + 1
 Column = Int64[np.ndarray, " E"]
 Rows = Int64[np.ndarray, "E 7"]
@@ -87,7 +89,7 @@ def write(row_E7: Rows, word: dict[str, int], comparisons: tuple[str, ...]) -> I
     word_EW[asks_E, 2] = np.array([word[sign] for sign in comparisons])[row_E7[asks_E, COMPARISON]]
     sign_O = np.array([word["="], word["++"], word["--"]])
     word_EW[:, 5] = np.where(prints_E, word["print"], row_E7[:, NAME])
-    word_EW[:, 6] = np.where(prints_E, row_E7[:, NAME], sign_O[row_E7[:, OP] % SIMPLE])
+    word_EW[:, PRINTED] = np.where(prints_E, row_E7[:, NAME], sign_O[row_E7[:, OP] % SIMPLE])
     word_EW[:, 7] = np.where(row_E7[:, OP] == ASSIGN, row_E7[:, VALUE], -1)
-    word_EW[:, 8] = word[";"]
+    word_EW[:, END] = word[";"]
     return word_EW
