@@ -1,11 +1,23 @@
 """Linear maps as the family starts them: weights normal with deviation 0.02, biases zero."""
 
+import torch
 from torch import nn
+
+DEVIATION = 0.02
+"""GPT-2's: about 1/√inputs of a model some thousands wide."""
 
 
 def linear(wide: int, out: int, bias: bool) -> nn.Linear:
     layer = nn.Linear(wide, out, bias)
-    nn.init.normal_(layer.weight, std=0.02)
+    nn.init.normal_(layer.weight, std=DEVIATION)
     if bias:
         nn.init.zeros_(layer.bias)
     return layer
+
+
+@torch.no_grad()
+def widen(module: nn.Module) -> None:
+    """Let each linear map start with deviation 1/√inputs, so that what leaves it is as loud as what enters."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            layer.weight.mul_(layer.in_features**-0.5 / DEVIATION)

@@ -18,17 +18,16 @@ def _without_a_compiler(monkeypatch):
 
 def both(config, dtype, monkeypatch):
     """Two segments by sweeps and by the loop, and how often sweeps were tried and came to rest."""
-    tried, read = [], sweeps.read
+    tried, settle = [], sweeps.settle
 
-    def noting(stack, x_BLD, scene, *rest):
-        found = read(stack, x_BLD, scene, *rest)
-        if sweeps.serves(stack, x_BLD, scene):
-            tried.append(found is not None)
+    def noting(*given):
+        found = settle(*given)
+        tried.append(found is not None)
         return found
 
     trial = Trial(config)
     model, first, second = trial.model(dtype), trial.ids(), trial.ids(key=3)
-    monkeypatch.setattr(sweeps, "read", noting)
+    monkeypatch.setattr(sweeps, "settle", noting)
     outputs = []
     for length in (4, 10**6):
         monkeypatch.setattr(sweeps, "LENGTH", length)
@@ -45,6 +44,17 @@ def test_they_come_to_what_the_loop_gives(changes, monkeypatch):
         for here, there in zip(swept, looped, strict=True):
             torch.testing.assert_close(here, there, rtol=0, atol=tolerance)
         assert any(tried)
+
+
+@pytest.mark.parametrize("most", [1, 3, 24])
+def test_pieces_come_to_what_the_loop_gives(most, monkeypatch):
+    """The first and last pieces by sweeps, or by the loop from the first on that does not come to rest."""
+    monkeypatch.setattr(sweeps, "PIECE", 5)
+    monkeypatch.setattr(sweeps, "MOST", most)
+    for changes in ALL.values():
+        (swept, looped), _ = both(BASE.but(changes), torch.float64, monkeypatch)
+        for here, there in zip(swept, looped, strict=True):
+            torch.testing.assert_close(here, there, rtol=0, atol=1e-12)
 
 
 def test_a_memory_that_does_not_come_to_rest_is_read_by_the_loop(monkeypatch):

@@ -22,7 +22,7 @@ from sublayer.nn.part import Place, Work
 from sublayer.nn.residual import LayerDrop, Residual
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import planned, sweeps
-from sublayer.nn.stack.base import Stack, quieten
+from sublayer.nn.stack.base import Stack, start
 from sublayer.nn.stack.compose import Compose, Weighted
 from sublayer.nn.state import Growing
 
@@ -125,7 +125,7 @@ class Feedback(Stack):
         self.final_norm = config.final_norm.build(dim)
         self.lasts = [sum(layouts.repeats(config.layout)[: layer + 1]) - 1 for layer in range(config.layers)]
         """The last sublayer of each layer."""
-        quieten(self.sublayers, config.residual)
+        start(self, config)
 
     def _sublayer(self, n: int, place: Place) -> Residual:
         attention = self.config.attentions.get(n)
@@ -145,14 +145,14 @@ class Feedback(Stack):
         elif (swept := sweeps.read(self, x_BLD, scene, keys, others)) is not None:
             x_BLD, keys, vectors, others = swept
         else:
-            x_BLD, keys, vectors = self._loop(sublayers, x_BLD, scene, keys, others)
+            x_BLD, keys, vectors = self.loop(sublayers, x_BLD, scene, keys, others)
         for recall in (recall for n in range(sets) for recall in self.readers(n)):
             if recall.span is not None:
                 recall.span.lose(scene)
         kept = [self._kept(n, memory, keys[n], vectors[n]) for n, memory in enumerate(memories)]
         return self.final_norm(x_BLD), (*kept, *others)
 
-    def _loop(
+    def loop(
         self,
         sublayers: list[nn.Module | None],
         x_BLD: Tensor,

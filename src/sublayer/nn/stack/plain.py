@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sublayer.nn.scene import Scene
-from sublayer.nn.stack.base import Stack, quieten
+from sublayer.nn.stack.base import Stack, start
 
 
 class Plain(Stack):
@@ -23,7 +23,7 @@ class Plain(Stack):
         place = config.place(dim, self.position)
         self.sublayers = nn.ModuleList(config.residual.build(part.build(place), place) for part in config.parts)
         self.final_norm = config.final_norm.build(dim)
-        quieten(self.sublayers, config.residual)
+        start(self, config)
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 ROWS, LENGTH = 4, 32
 """At most so many rows and at least so many places: beyond, the loop is as fast."""
+PIECE = 128
+"""Places swept together: what is far ahead settles last, and would be swept in vain until then."""
 MOST = 24
-"""Sweeps, before the loop takes over."""
+"""Sweeps of a piece, before the loop takes over."""
 
 Read = tuple[Tensor, list[KeyValues | None], list[Tensor], list[Any]]
 
@@ -34,9 +36,28 @@ def serves(stack: Feedback, x_BLD: Tensor, scene: Scene) -> bool:
 
 
 def read(stack: Feedback, x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None], others: list[Any]) -> Read | None:
-    """As the stack's loop gives it; None if it is not for sweeps, or they do not come to rest."""
+    """As the stack's loop gives it; None if it is not for sweeps. A piece that does not come to rest, and all after
+    it, go by the loop."""
     if not serves(stack, x_BLD, scene):
         return None
+    streams, vectors, t = [], [], 0
+    while t < scene.length:
+        here = scene.cut(t, min(PIECE, scene.length - t))
+        swept = settle(stack, x_BLD[:, t : t + PIECE], here, keys, others)
+        if swept is None:
+            here = scene.cut(t, scene.length - t)
+            swept = (*stack.loop(list(stack.sublayers), x_BLD[:, t:], here, keys, others), others)
+        y_BLD, keys, made, others = swept
+        streams.append(y_BLD)
+        vectors.append(made)
+        t += here.length
+    return torch.cat(streams, dim=1), keys, [torch.cat(one, dim=1) for one in zip(*vectors, strict=True)], others
+
+
+def settle(
+    stack: Feedback, x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None], others: list[Any]
+) -> Read | None:
+    """A piece by sweeps; None if it does not come to rest."""
     vectors = [x_BLD] * len(keys)
     close = 4 * torch.finfo(x_BLD.dtype).eps
     for _ in range(MOST):
