@@ -107,12 +107,12 @@ def random_walk() -> Claim:
 
 def programs(variables: int, transformer: float, feedback: float) -> Claim:
     says = f"It runs programs with {variables} variables; a Transformer of its size does not."
-    data = {"data.variables": variables, "data.length": 20, "data.asked": "name", "data.episodes": 200_000}
-    begun = {"spread": "width", "embedding.norm": "layer", "train.steps": 3000, "train.batch": 128, "train.lr": 1.5e-3}
-    grown = {"train.grow_from": 40, "train.grow_over": 1000}
+    data = {"data.variables": variables, "data.length": 12, "data.asked": "name", "data.episodes": 200_000}
+    begun = {"spread": "width", "embedding.norm": "layer", "train.steps": 1600, "train.batch": 128, "train.lr": 1.5e-3}
+    grown = {"train.grow_from": 40, "train.grow_over": 400}
     found = [right("printed values", transformer, feedback)]
-    shorter = "programs of 20 statements for 100, which ask for a value at its name for at the `;` after it"
-    return on_task(f"algorithmic-{variables}", says, shorter, found, 120, {**data, **begun, **grown})
+    shorter = "programs of 12 statements for 100, which ask for a value at its name for at the `;` after it"
+    return on_task(f"algorithmic-{variables}", says, shorter, found, 110, {**data, **begun, **grown})
 
 
 @claim("feedback/algorithmic-3")
