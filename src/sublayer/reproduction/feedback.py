@@ -47,11 +47,17 @@ def right(what: str, transformer: float, feedback: float, figure: str = "test.ac
 
 
 def on_task(
-    name: str, says: str, shorter: str, found: Sequence[Finding], remembers: int, own: Mapping[str, Any]
+    name: str,
+    says: str,
+    shorter: str,
+    found: Sequence[Finding],
+    remembers: int,
+    own: Mapping[str, Any],
+    layers: str = "2 layers",
 ) -> Claim:
     """remembers: how many places; own: keys of data and train."""
     sizes = {**SMALL, "s.memory.length": remembers, "position.clip": remembers}
-    scale = f"2 layers of width 64 for 4 of width 256; {shorter}"
+    scale = f"{layers} of width 64 for 4 of width 256; {shorter}"
     return Claim(
         f"feedback/{name}",
         f"{PAPER}, Table 1",
@@ -108,11 +114,14 @@ def random_walk() -> Claim:
 def programs(variables: int, transformer: float, feedback: float) -> Claim:
     says = f"It runs programs with {variables} variables; a Transformer of its size does not."
     data = {"data.variables": variables, "data.length": 12, "data.asked": "name", "data.episodes": 200_000}
-    begun = {"spread": "width", "embedding.norm": "layer", "train.steps": 1600, "train.batch": 128, "train.lr": 1.5e-3}
-    grown = {"train.grow_from": 40, "train.grow_over": 400}
+    begun = {"layout": "(sf)x1", "spread": "width", "embedding.norm": "layer"}
+    rows = {"train.batch": 128, "train.grow_from": 40, "train.grow_over": 400}
+    budget = {"train.steps": 2400, "train.lr": 1.5e-3}
     found = [right("printed values", transformer, feedback)]
     shorter = "programs of 12 statements for 100, which ask for a value at its name for at the `;` after it"
-    return on_task(f"algorithmic-{variables}", says, shorter, found, 110, {**data, **begun, **grown})
+    return on_task(
+        f"algorithmic-{variables}", says, shorter, found, 110, {**data, **begun, **rows, **budget}, "1 layer"
+    )
 
 
 @claim("feedback/algorithmic-3")
@@ -138,9 +147,9 @@ def on_characters(
     changes: Mapping[str, Any],
 ) -> Claim:
     found = [Finding("bits_per_byte", "validation", "bits/byte", order, less_is_better=True)]
-    budget = {"train.tokens": 400_000, "train.batch": 8, "train.length": 64, "train.warmup": 50, "train.lr": 2e-3}
+    budget = {"train.tokens": 2_000_000, "train.batch": 32, "train.length": 64, "train.warmup": 100, "train.lr": 2e-3}
     sizes = {**SMALL, "s.memory.length": 64, "position.clip": 64}
-    scale = f"{smaller}; 400 K bytes of Python for 5 M of Penn Treebank"
+    scale = f"{smaller}; 2 M bytes of Python for 5 M of Penn Treebank"
     own = {**sizes, **budget, "train.eval_tokens": 100_000, **changes}
     return Claim(f"feedback/{name}", f"{PAPER}, {where}", says, scale, variants, found, own)
 
