@@ -118,7 +118,7 @@ def programs(variables: int, transformer: float, feedback: float) -> Claim:
     rows = {"train.batch": 128, "train.grow_from": 40, "train.grow_over": 400}
     budget = {"train.steps": 2400, "train.lr": 1.5e-3}
     found = [right("printed values", transformer, feedback)]
-    shorter = "programs of 12 statements for 100, which ask for a value at its name for at the `;` after it"
+    shorter = "programs of 12 statements for 100, asked at the printed name, not at the `;` after it"
     return on_task(
         f"algorithmic-{variables}", says, shorter, found, 110, {**data, **begun, **rows, **budget}, "1 layer"
     )
