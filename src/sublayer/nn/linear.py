@@ -12,12 +12,13 @@ def linear(wide: int, out: int, bias: bool) -> nn.Linear:
     nn.init.normal_(layer.weight, std=DEVIATION)
     if bias:
         nn.init.zeros_(layer.bias)
+    layer.__dict__["deviation"] = DEVIATION
     return layer
 
 
 @torch.no_grad()
 def widen(module: nn.Module) -> None:
-    """Let each linear map start with deviation 1/√inputs, so that what leaves it is as loud as what enters."""
+    """Let each of these maps start with deviation 1/√inputs, so that what leaves it is as loud as what enters."""
     for layer in module.modules():
-        if isinstance(layer, nn.Linear):
+        if isinstance(layer, nn.Linear) and hasattr(layer, "deviation"):
             layer.weight.mul_(layer.in_features**-0.5 / DEVIATION)

@@ -55,7 +55,7 @@ def on_task(
     own: Mapping[str, Any],
     layers: str = "2 layers",
 ) -> Claim:
-    """remembers: how many places; own: keys of data and train."""
+    """remembers: how many places; own: keys of model, data and train."""
     sizes = {**SMALL, "s.memory.length": remembers, "position.clip": remembers}
     scale = f"{layers} of width 64 for 4 of width 256; {shorter}"
     return Claim(

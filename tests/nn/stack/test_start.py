@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from sublayer.nas.supernet.stack import over
+from sublayer.nn.linear import widen
 from sublayer.papers import registry
 
 
@@ -32,3 +34,16 @@ def test_a_spread_by_width_makes_linear_maps_as_loud_as_what_they_read(name):
     assert all(
         torch.equal(a, b) for a, b in zip(fixed.embedding.parameters(), wide.embedding.parameters(), strict=True)
     )
+
+
+def test_a_supernet_starts_as_its_base_does():
+    base = registry.config("gpt2").but({"s.heads": 4}, dim=64, layout="(sf)x2", spread="width")
+    for layer, found in deviations(over(base, "sf").build()).items():
+        assert found == pytest.approx(4**-0.5 if layer.endswith("output") else 1, rel=0.1), layer
+
+
+def test_a_map_that_is_drawn_otherwise_stays_so():
+    own = nn.Linear(64, 64)
+    before = own.weight.detach().clone()
+    widen(nn.Sequential(own))
+    assert torch.equal(own.weight, before)

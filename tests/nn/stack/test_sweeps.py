@@ -57,6 +57,18 @@ def test_pieces_come_to_what_the_loop_gives(most, monkeypatch):
             torch.testing.assert_close(here, there, rtol=0, atol=1e-12)
 
 
+def test_a_last_piece_of_one_place_goes_by_the_loop(monkeypatch):
+    monkeypatch.setattr(sweeps, "LENGTH", 4)
+    model, ids = BASE.build().eval(), Trial(BASE).ids(length=13, batch=1)
+    with torch.no_grad():
+        for piece in (4, 6):
+            monkeypatch.setattr(sweeps, "PIECE", piece)
+            swept = model(ids)[0]
+            monkeypatch.setattr(sweeps, "ROWS", 0)
+            torch.testing.assert_close(swept, model(ids)[0], rtol=0, atol=1e-5)
+            monkeypatch.setattr(sweeps, "ROWS", 4)
+
+
 def test_a_memory_that_does_not_come_to_rest_is_read_by_the_loop(monkeypatch):
     monkeypatch.setattr(sweeps, "MOST", 2)
     (swept, looped), tried = both(BASE, torch.float64, monkeypatch)

@@ -18,9 +18,9 @@ from sublayer.nn import layout as layouts
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model.single import SingleStack
 from sublayer.nn.part import Work
-from sublayer.nn.residual import PreNorm, Sum
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import Stack
+from sublayer.nn.stack.base import start
 
 IDENTITY = "-"
 
@@ -86,8 +86,7 @@ class Supernet(Stack):
         self.draw: draw.Draw = partial(draw.shares, temperature=1.0)
         self.remembers = True
         """Whether what a part remembers is needed of one that is not run."""
-        if isinstance(config.residual, PreNorm.Config) and isinstance(config.residual.add, Sum.Config):
-            self._quieten(config.places)
+        start(self, config, config.places)
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
@@ -127,14 +126,6 @@ class Supernet(Stack):
         prices = [weight * seconds.get(letter, 0.0) for letter in self.choices]
         self.price_C = torch.tensor(prices, device=self.preference_NC.device)
 
-    @torch.no_grad()
-    def _quieten(self, places: int) -> None:
-        """As a plain stack of so many sublayers starts."""
-        for sublayer in self.sublayers:
-            output = getattr(sublayer.part, "output", None)
-            if isinstance(output, nn.Linear):
-                output.weight.mul_(places**-0.5)
-
 
 def check_letters(letters: str, alphabet: Mapping[str, Any]) -> None:
     for letter in letters.replace(IDENTITY, ""):
@@ -160,5 +151,5 @@ def over(base: SingleStack.Config, letters: str = "sf-") -> SingleStack.Config:
         )
     # The layout names all letters, so that impossible pairs of any of them are refused with the model.
     word = (parted * places)[:places]
-    kept = {name: getattr(stack, name) for name in ("alphabet", "vary", "residual", "position", "final_norm")}
+    kept = {name: getattr(stack, name) for name in ("alphabet", "vary", "residual", "position", "final_norm", "spread")}
     return base.but(stack=Supernet.Config(layout=layouts.spell(word), letters=letters, **kept))

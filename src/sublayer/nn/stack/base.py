@@ -159,9 +159,9 @@ class Stack(nn.Module):
 
 
 @torch.no_grad()
-def start(stack: Stack, config: Stack.Config) -> None:
-    """Weights as they begin. Where the stream sums all parts, each is 1/√n as loud, so that the sum does not grow with
-    depth (GPT-2)."""
+def start(stack: Stack, config: Stack.Config, depth: int) -> None:
+    """Weights as they begin. Where the stream sums `depth` parts, each is 1/√depth as loud, so that the sum does not
+    grow (GPT-2)."""
     if config.spread == "width":
         widen(stack)
     if not isinstance(config.residual, PreNorm.Config) or not isinstance(config.residual.add, Sum.Config):
@@ -169,7 +169,7 @@ def start(stack: Stack, config: Stack.Config) -> None:
     for sublayer in stack.sublayers:
         output = getattr(sublayer.part, "output", None)
         if isinstance(output, nn.Linear):
-            output.weight.mul_(len(stack.sublayers) ** -0.5)
+            output.weight.mul_(depth**-0.5)
 
 
 def _takes_list(part: Any, field: str) -> bool:

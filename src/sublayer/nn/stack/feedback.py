@@ -125,7 +125,7 @@ class Feedback(Stack):
         self.final_norm = config.final_norm.build(dim)
         self.lasts = [sum(layouts.repeats(config.layout)[: layer + 1]) - 1 for layer in range(config.layers)]
         """The last sublayer of each layer."""
-        start(self, config)
+        start(self, config, len(self.sublayers))
 
     def _sublayer(self, n: int, place: Place) -> Residual:
         attention = self.config.attentions.get(n)

@@ -23,7 +23,7 @@ class Plain(Stack):
         place = config.place(dim, self.position)
         self.sublayers = nn.ModuleList(config.residual.build(part.build(place), place) for part in config.parts)
         self.final_norm = config.final_norm.build(dim)
-        start(self, config)
+        start(self, config, len(self.sublayers))
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None

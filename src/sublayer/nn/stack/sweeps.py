@@ -37,13 +37,13 @@ def serves(stack: Feedback, x_BLD: Tensor, scene: Scene) -> bool:
 
 def read(stack: Feedback, x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None], others: list[Any]) -> Read | None:
     """As the stack's loop gives it; None if it is not for sweeps. A piece that does not come to rest, and all after
-    it, go by the loop."""
+    it, go by the loop, and so does a piece of one place, which is what the loop takes at a time."""
     if not serves(stack, x_BLD, scene):
         return None
     streams, vectors, t = [], [], 0
     while t < scene.length:
         here = scene.cut(t, min(PIECE, scene.length - t))
-        swept = settle(stack, x_BLD[:, t : t + PIECE], here, keys, others)
+        swept = settle(stack, x_BLD[:, t : t + PIECE], here, keys, others) if here.length > 1 else None
         if swept is None:
             here = scene.cut(t, scene.length - t)
             swept = (*stack.loop(list(stack.sublayers), x_BLD[:, t:], here, keys, others), others)
