@@ -30,8 +30,7 @@ PIECE = 64
 
 
 def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene: Scene) -> bool:
-    """Whether every sublayer is of a kind that the loop knows, and nothing is drawn at random; without a gradient it is
-    worth its while in C alone."""
+    """Whether every sublayer is of a kind that the loop knows; without a gradient it is worth its while in C alone."""
     if not torch.is_grad_enabled() and not native.runs(x_BLD):
         return False
     if torch.is_autocast_enabled(x_BLD.device.type) or scene.length < 2:
@@ -58,7 +57,7 @@ def _in_step(scene: Scene) -> bool:
 
 
 def _known(sublayer: nn.Module) -> bool:
-    if not isinstance(sublayer, (PreNorm, PostNorm)) or not isinstance(sublayer.add, Sum) or not _still(sublayer.drop):
+    if not isinstance(sublayer, (PreNorm, PostNorm)) or not isinstance(sublayer.add, Sum) or not _drops(sublayer.drop):
         return False
     if type(sublayer.norm) is not nn.LayerNorm or sublayer.norm.weight is None:
         return False
@@ -66,15 +65,20 @@ def _known(sublayer: nn.Module) -> bool:
     if type(part) is Glu and part.act is not ACTIVATIONS[part.activation]:
         return False
     if type(part) in (Dense, Glu):
-        return part.activation in ACT and _still(part.drop)
-    if type(part) is not Recall or (part.training and part.config.dropout):
+        return part.activation in ACT and _drops(part.drop)
+    if type(part) is not Recall:
         return False
     known = type(part.position) in (Position, NoPosition, RelativeKey, Rotary)
     return known and (part.span is None or type(part.span) is AdaptiveSpan)
 
 
-def _still(drop: Any) -> bool:
-    return isinstance(drop, nn.Identity) or not drop.training
+def _drops(drop: nn.Module) -> bool:
+    return type(drop) in (nn.Identity, nn.Dropout)
+
+
+def _rate(drop: nn.Module) -> float:
+    """How much a dropout leaves out now."""
+    return drop.p if isinstance(drop, nn.Dropout) and drop.training else 0.0
 
 
 def _plain(norm: nn.Module) -> bool:
@@ -158,12 +162,21 @@ class Planner:
         if attends:
             scale = part.head_dim**-0.5
             weight, bias = weight * scale, None if bias is None else bias * scale
-        matrices = self._index(weight), self.add(bias), self._index(leave.weight.T), self.add(leave.bias)
+        drop = (part.config.dropout if part.training else 0.0) if attends else _rate(part.drop)
+        drops = {"drop": drop, "drop_out": _rate(sublayer.drop)}
+        matrices = self._index(weight), self.add(bias), *self._leaving(leave, **drops)
         if not attends:
-            return unrolled.Sublayer(*matrices, before, after, part.activation, isinstance(part, Glu))
+            return unrolled.Sublayer(*matrices, before, after, part.activation, isinstance(part, Glu), **drops)
         keys, sees = self.stack.config.reads[n], part.sees(self.scene)
         fade = self.add(_faded(part, self.scene, places if sees is None else min(places, sees), weight))
-        return unrolled.Sublayer(*matrices, before, after, keys=keys, sees=sees, fade=fade)
+        return unrolled.Sublayer(*matrices, before, after, keys=keys, sees=sees, fade=fade, **drops)
+
+    def _leaving(self, leave: nn.Linear, drop: float, drop_out: float) -> tuple[int, int | None]:
+        """The second matrix, multiplied by what makes up for dropout before and after it, and its bias."""
+        after = unrolled.scale(drop_out)
+        whole, bias = unrolled.scale(drop) * after, leave.bias
+        weight = leave.weight.T if whole == 1 else leave.weight.T * whole
+        return self._index(weight), self.add(bias if bias is None or after == 1 else bias * after)
 
 
 Read = tuple[Tensor, list[KeyValues | None], list[Tensor]]

@@ -1,5 +1,10 @@
 /* One place, backwards. Needs loop.h. */
 
+/* Through dropout: `to` is 0 where weights p were left out, `size` is what they were before. */
+static void undrop(const float *p, float *to, int64_t M, float *size) {
+    for (int64_t j = 0; j < M; j++) to[j] = p[j] > 0 ? to[j] : 0, size[j] = fabsf(p[j]);
+}
+
 /* From the gradients of y to those of q, and into those of keys and values of places since `block`. */
 static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t block, float *to_q) {
     int64_t K = l->size, G = l->groups, H = l->heads, J = H / G, C = l->capacity, M, start = seen(l, s, t, &M);
@@ -12,12 +17,14 @@ static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t
     }
     for (int64_t i = begin; i < end; i++) {
         int64_t set = ((s->keys * l->rows * G + i / J) * C + start) * K;
-        float *to = to_scores + i * C, *p = weights + i * C;
+        float *to = to_scores + i * C, *p = weights + i * C, *other = s->drops ? team->mine : p;
         ask(to_y + i * K, l->v + set, M, K, to);
-        unsoftmax(p, to, M);
+        if (s->drops) undrop(p, to, M, other);
+        unsoftmax(other, to, M);
         blend(to, l->k + set, M, K, to_q + i * K);
         spread(to + inside, q + i * K, M - inside, K, l->to_k + set + inside * K);
-        spread(p + inside, to_y + i * K, M - inside, K, l->to_v + set + inside * K);
+        for (int64_t j = inside; j < M && s->drops; j++) other[j] = MAX(p[j], 0);
+        spread(other + inside, to_y + i * K, M - inside, K, l->to_v + set + inside * K);
     }
     if (l->near.weight) {
         const float *shares = to_scores + begin * C;
@@ -36,6 +43,7 @@ static void unfeed(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     for (int64_t b = first; b < first + team->rows; b++) {
         const float *h = kept + b * W;
         float *gate = to_h + b * W, *y = to_y + b * F;
+        if (s->stay) leave_out(s->stay + (t * l->rows + b) * F + from, y + from, end - from);
         if (s->gated) {
             memcpy(gate + F + from, h + from, (end - from) * sizeof(float));
             activate(s->activation, gate + F + from, end - from);
@@ -88,6 +96,7 @@ static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t
                    float *to) {
     int64_t D = l->dim, W = s->enter.in, first = team->first, from, end;
     float *to_out = at(l, s->to_out, t - block, D), *to_in = at(l, s->to_in, t - block, W);
+    float *to_stream = s->stay_out ? at(l, s->to_stream, t - block, D) : to_out;
     if (s->after.kind) {
         float *to_sum = at(l, s->to_sum, t - block, D), *sum = at(l, s->sum, t, D);
         for (int64_t b = team->from; b < team->to; b++) {
@@ -95,6 +104,11 @@ static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t
             unnormalise(&s->after, sum + b * D, to_out + b * D, D);
         }
     }
+    if (s->stay_out)
+        for (int64_t b = team->from; b < team->to; b++) {
+            memcpy(to_stream + b * D, to_out + b * D, D * sizeof(float));
+            leave_out(s->stay_out + (t * l->rows + b) * D, to_out + b * D, D);
+        }
     WAIT
     if (s->attends) {
         float *to_y = at(l, s->to_y, t, W);
@@ -110,7 +124,7 @@ static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     WAIT
     for (int64_t b = team->from; b < team->to; b++) {
         if (s->before.kind) unnormalise(&s->before, x + b * D, to + b * D, D);
-        for (int64_t d = 0; d < D; d++) to[b * D + d] += to_out[b * D + d];
+        for (int64_t d = 0; d < D; d++) to[b * D + d] += to_stream[b * D + d];
     }
 }
 

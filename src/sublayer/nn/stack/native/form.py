@@ -21,14 +21,14 @@ class Matrix(Structure):
 
 class Sublayer(Structure):
     _fields_ = [
-        *((name, c_int64) for name in ("attends", "gated", "activation", "keys", "sees", "fades")),
+        *((name, c_int64) for name in ("attends", "gated", "activation", "keys", "sees", "fades", "drops")),
         ("fade", c_void_p),
         ("before", Norm),
         ("after", Norm),
         ("enter", Matrix),
         ("leave", Matrix),
-        *((name, c_void_p) for name in ("sum", "h", "q", "y", "weights")),
-        *((name, c_void_p) for name in ("to_out", "to_in", "to_sum", "to_scores", "to_y")),
+        *((name, c_void_p) for name in ("sum", "h", "q", "y", "weights", "stay", "stay_out")),
+        *((name, c_void_p) for name in ("to_out", "to_in", "to_sum", "to_stream", "to_scores", "to_y")),
     ]
 
 

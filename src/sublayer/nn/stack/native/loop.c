@@ -42,12 +42,17 @@ static void attend(const Loop *l, const Sublayer *s, const Team *team, int64_t t
         if (l->mask)
             for (int64_t j = 0; j < M; j++) p[j] += l->mask[(t * l->rows + b) * C + start + j];
         softmax(p, M);
-        blend(p, l->v + set, M, K, y + i * K);
+        if (s->drops) {
+            const uint8_t *stay = s->stay + (t * l->rows * H + i) * C + start;
+            for (int64_t j = 0; j < M; j++) scores[j] = stay[j] ? p[j] : 0, p[j] = stay[j] ? p[j] : -p[j];
+        }
+        blend(s->drops ? scores : p, l->v + set, M, K, y + i * K);
     }
 }
 
 /* act(h), or act(one half)·the other, of this thread's features, to where the second product reads it. */
-static void activated(const Loop *l, const Sublayer *s, const Team *team, const float *h, int64_t from, int64_t to) {
+static void activated(const Loop *l, const Sublayer *s, const Team *team, int64_t t, const float *h, int64_t from,
+                      int64_t to) {
     int64_t F = s->leave.in, W = s->enter.out;
     for (int64_t b = team->first; b < team->first + team->rows; b++) {
         float *y = l->wide + b * F;
@@ -55,6 +60,7 @@ static void activated(const Loop *l, const Sublayer *s, const Team *team, const 
         activate(s->activation, y + from, to - from);
         if (s->gated)
             for (int64_t f = from; f < to; f++) y[f] *= h[b * W + F + f];
+        if (s->stay) leave_out(s->stay + (t * l->rows + b) * F + from, y + from, to - from);
     }
 }
 
@@ -67,7 +73,7 @@ static const float *feed(const Loop *l, const Sublayer *s, const Team *team, int
         WAIT
         share(team, F, &from, &to);
     }
-    activated(l, s, team, h, from, to);
+    activated(l, s, team, t, h, from, to);
     return l->wide;
 }
 
@@ -91,9 +97,11 @@ static void step(const Loop *l, const Sublayer *s, const Team *team, int64_t t, 
     y = s->attends ? recall(l, s, team, t, u) : feed(l, s, team, t, u);
     WAIT
     share(team, D, &from, &to);
-    for (int64_t b = first; b < first + team->rows; b++)
-        for (int64_t d = from; d < to; d++) sum[b * D + d] = x[b * D + d] + (s->leave.bias ? s->leave.bias[d] : 0);
-    multiply(&s->leave, y + first * W, W, team->rows, from, to, sum + first * D, D, team->room);
+    fill(&s->leave, y + first * W, W, team->rows, from, to, sum + first * D, D, team->room);
+    for (int64_t b = first; b < first + team->rows; b++) {
+        if (s->stay_out) leave_out(s->stay_out + (t * l->rows + b) * D + from, sum + b * D + from, to - from);
+        for (int64_t d = from; d < to; d++) sum[b * D + d] += x[b * D + d];
+    }
     WAIT
     if (s->after.kind) {
         for (int64_t b = team->from; b < team->to; b++) normalise(&s->after, sum + b * D, out + b * D, D);

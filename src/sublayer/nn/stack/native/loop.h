@@ -13,6 +13,7 @@ typedef struct {
     int64_t attends, gated, activation;
     int64_t keys, sees; /* which set an attention reads, and how many earlier places, -1 for all */
     int64_t fades;
+    int64_t drops; /* whether weights are left out: those are kept with a minus */
     const float *fade; /* (H, fades): what is added to scores, the farthest first; or NULL */
     Norm before, after;
     Matrix enter, leave; /* on the way back, both turned over */
@@ -20,8 +21,10 @@ typedef struct {
     float *h;            /* (T, B, F): before the activation */
     float *q, *y;        /* (T, B, H·K) */
     float *weights;      /* (T, B, H, C) */
+    const uint8_t *stay; /* 0 for weights, (T, B, H, C), or activations, (T, B, F), that are left out; or NULL */
+    const uint8_t *stay_out; /* (T, B, D): the same for what is added to the stream */
     /* Gradients: of a block's places, of which the weights' will be formed; and of all places, for the keys'. */
-    float *to_out, *to_in, *to_sum;
+    float *to_out, *to_in, *to_sum, *to_stream;
     float *to_scores, *to_y;
 } Sublayer;
 
@@ -85,6 +88,11 @@ INLINE void share(const Team *team, int64_t N, int64_t *from, int64_t *to) {
 }
 
 INLINE float *at(const Loop *l, float *x, int64_t t, int64_t wide) { return x + t * l->rows * wide; }
+
+/* x[n] = 0 for numbers that are left out. */
+INLINE void leave_out(const uint8_t *stay, float *x, int64_t N) {
+    for (int64_t n = 0; n < N; n++) x[n] = stay[n] ? x[n] : 0;
+}
 
 /* Keys that an attention sees from place t: the first, and how many. */
 INLINE int64_t seen(const Loop *l, const Sublayer *s, int64_t t, int64_t *M) {

@@ -130,7 +130,7 @@ class Form:
         if of.activation:
             made.update(gated=of.gated, activation=ACTIVATIONS[of.activation])
         else:
-            made.update(attends=1, keys=of.keys, sees=-1 if of.sees is None else of.sees)
+            made.update(attends=1, keys=of.keys, sees=-1 if of.sees is None else of.sees, drops=of.drop > 0)
         if of.fade is not None:
             fade_HR = self.of.weights[of.fade].flip(1)
             made.update(fade=self._keep(fade_HR), fades=fade_HR.shape[1])

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from sublayer.nn.feedforward.activation import Activation
 from sublayer.nn.feedforward.fused import SLOPES
 from sublayer.nn.stack import native
-from sublayer.nn.stack.unrolled.loop import Loop, activated, turned
+from sublayer.nn.stack.unrolled.loop import Loop, activated, staying, turned
 from sublayer.nn.stack.unrolled.plan import Sublayer
 
 aten = torch.ops.aten
@@ -42,7 +42,8 @@ class Back:
         like, (_, B, D) = self.loop.x_NTBD, self.loop.shape
         inner = self.weights[sublayer.enter].shape[1]
         room = {"out": like.new_empty(block, B, D), "in": like.new_empty(block, B, inner)}
-        return {**room, "sum": like.new_empty(block, B, D)} if sublayer.after else room
+        more = {"sum": sublayer.after, "stream": sublayer.drop_out}
+        return room | {name: like.new_empty(block, B, D) for name, wanted in more.items() if wanted}
 
     def _scores(self, weights_TNHC: Tensor) -> Tensor:
         """Zeros, with a row of them before the first: `_by_distance` may reach there."""
@@ -84,6 +85,7 @@ class Back:
                 assert shares is not None
                 assert vectors is not None
                 left = shares[begin:, :, :, first:last].permute(1, 3, 0, 2).flatten(2)
+                left = staying(left, sublayer) if to is self.to_values else left
                 right = self._by_place(vectors[begin:]).permute(1, 0, 2, 3).flatten(1, 2)
                 to[sublayer.keys][:, first:last] += torch.bmm(left, right)
 
@@ -132,25 +134,37 @@ class Back:
             owed["sum"][at] = to_BD
             gain = None if sublayer.after.gain is None else self.weights[sublayer.after.gain]
             to_BD = _unnormed(to_BD, kept["sum"][t], self.loop.moments[n][t], gain)
+        shortcut_BD = to_BD
+        if sublayer.drop_out:
+            to_BD = to_BD * kept["stay_out"][t]
         owed["out"][at] = to_BD
         to_in_BZ = owed["in"][at]
         if sublayer.activation:
-            self._deactivate(sublayer.activation, sublayer, to_BD, kept["h"][t], to_in_BZ)
+            self._deactivate(sublayer.activation, sublayer, to_BD, t, kept, to_in_BZ)
         else:
             self._unattend(n, t, block, to_BD, to_in_BZ)
         to_u_BD = torch.mm(to_in_BZ, self.across[sublayer.enter])
         if sublayer.before:
             to_u_BD = _unnormed(to_u_BD, self.loop.x_NT[n][t], self.loop.moments[n][t])
-        return to_u_BD.add_(to_BD)
+        return to_u_BD.add_(shortcut_BD)
 
     def _deactivate(
-        self, activation: Activation, sublayer: Sublayer, to_BD: Tensor, h_BF: Tensor, to_h_BF: Tensor
+        self,
+        activation: Activation,
+        sublayer: Sublayer,
+        to_BD: Tensor,
+        t: int,
+        kept: dict[str, Tensor],
+        to_h_BF: Tensor,
     ) -> None:
         """Through a feed-forward's second matrix and its activation, written to the last."""
+        h_BF = kept["h"][t]
+        to_y_BF = torch.mm(to_BD, self.across[sublayer.leave], out=None if sublayer.gated else to_h_BF)
+        if sublayer.drop:
+            to_y_BF *= kept["stay"][t]
         if not sublayer.gated:
-            SLOPES[activation](torch.mm(to_BD, self.across[sublayer.leave], out=to_h_BF), h_BF)
+            SLOPES[activation](to_y_BF, h_BF)
             return
-        to_y_BF = torch.mm(to_BD, self.across[sublayer.leave])
         (gate, up), (to_gate, to_up) = h_BF.chunk(2, -1), to_h_BF.chunk(2, -1)
         torch.mul(to_y_BF, activated(activation, False, gate), out=to_up)
         to_gate.copy_(SLOPES[activation](to_y_BF.mul_(up), gate.contiguous()))
@@ -168,7 +182,10 @@ class Back:
         k, v = loop.keys[sublayer.keys][:, seen], loop.values[sublayer.keys][:, seen]
         weights, q = kept["weights"][t, :, :, seen].contiguous(), loop.by_head(kept["q"][t])
         to_weights = torch.bmm(to_y, v.transpose(1, 2))
-        to_scores = aten._softmax_backward_data(to_weights, weights, -1, weights.dtype)
+        if sublayer.drop:
+            to_weights *= weights > 0
+        to_scores = aten._softmax_backward_data(to_weights, weights.abs() if sublayer.drop else weights, -1, q.dtype)
+        weights = staying(weights, sublayer)
         to_scores_TNHC[t, :, :, seen] = to_scores
         to_q = torch.bmm(to_scores, k, out=loop.by_head(to_q_BZ))
         if self.plan.table is not None:
@@ -194,6 +211,8 @@ class Back:
                 u = F.layer_norm(u, u.shape[-1:], eps=sublayer.before.eps)
             if sublayer.activation:
                 y = activated(sublayer.activation, sublayer.gated, kept["h"][now])
+                if sublayer.drop:
+                    y *= kept["stay"][now]
             else:
                 y = kept["y"][now]
             self._owe(sublayer.leave, sublayer.leave_bias, y, owed["out"][:size])

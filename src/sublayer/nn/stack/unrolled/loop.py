@@ -10,6 +10,7 @@ from torch import Tensor
 from sublayer.nn.feedforward.activation import Activation
 from sublayer.nn.feedforward.fused import ACT
 from sublayer.nn.stack import native
+from sublayer.nn.stack.unrolled import dropout
 from sublayer.nn.stack.unrolled.plan import Norm, Plan, Sublayer
 
 
@@ -46,9 +47,17 @@ class Loop:
         if sublayer.after:
             room["sum"] = torch.empty_like(like[0])
         if sublayer.activation:
-            return {**room, "h": like.new_empty(T, B, self.weights[sublayer.enter].shape[1])}
-        weights = like.new_zeros(T, B * self.plan.groups, self.plan.heads // self.plan.groups, self.k.shape[3])
-        return {**room, "q": like.new_empty(T, B, self.wide), "y": like.new_empty(T, B, self.wide), "weights": weights}
+            room["h"] = like.new_empty(T, B, self.weights[sublayer.enter].shape[1])
+            between = T, B, self.weights[sublayer.leave].shape[0]
+        else:
+            between = T, B * self.plan.groups, self.plan.heads // self.plan.groups, self.k.shape[3]
+            room |= {name: like.new_empty(T, B, self.wide) for name in ("q", "y")}
+            room["weights"] = like.new_zeros(between)
+        if sublayer.drop:
+            room["stay"] = dropout.stay(between, sublayer.drop, like)
+        if sublayer.drop_out:
+            room["stay_out"] = dropout.stay(like[0].shape, sublayer.drop_out, like)
+        return room
 
     def _by_group(self, fade: int) -> Tensor:
         """(G, H/G, distances), farthest first."""
@@ -74,6 +83,9 @@ class Loop:
         else:
             self._lay_out()
             self._walk()
+        for kept in self.kept:
+            if "weights" in kept:
+                kept.pop("stay", None)
 
     def _lay_out(self) -> None:
         """What the steps read of each place, as tensors of its own."""
@@ -100,12 +112,15 @@ class Loop:
         if sublayer.activation:
             h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
             y_BZ = activated(sublayer.activation, sublayer.gated, h_BF)
+            if sublayer.drop:
+                y_BZ *= kept["stay"]
         else:
             y_BZ = self._attend(t, sublayer, kept, u_BD)
         sum_BD = kept["sum"] if sublayer.after else out_BD
-        torch.addmm(x_BD, y_BZ, self.weights[sublayer.leave], out=sum_BD)
-        if sublayer.leave_bias is not None:
-            sum_BD += self.weights[sublayer.leave_bias]
+        self._times(y_BZ, sublayer.leave, sublayer.leave_bias, sum_BD)
+        if sublayer.drop_out:
+            sum_BD *= kept["stay_out"]
+        sum_BD += x_BD
         if sublayer.after:
             out_BD.copy_(self._normed(n, sum_BD, sublayer.after))
 
@@ -143,7 +158,10 @@ class Loop:
         weights = scores.softmax(-1)
         if self.mask_TBC is not None:
             weights.nan_to_num_(0.0)  # a row that sees nothing
+        if sublayer.drop:
+            weights = torch.where(kept["stay"][:, :, seen], weights, -weights)
         kept["weights"][:, :, seen] = weights
+        weights = staying(weights, sublayer)
         torch.bmm(weights, v, out=self.by_head(y_BZ))
         return y_BZ
 
@@ -171,6 +189,11 @@ def activated(activation: Activation, gated: bool, h: Tensor) -> Tensor:
         gate, up = h.chunk(2, -1)
         return activated(activation, False, gate).mul_(up)
     return ACT[activation](h, torch.empty_like(h, memory_format=torch.contiguous_format))
+
+
+def staying(weights: Tensor, sublayer: Sublayer) -> Tensor:
+    """Weights of an attention after dropout; those that are left out are kept with a minus, for the way back."""
+    return weights.clamp_min(0) if sublayer.drop else weights
 
 
 def turned(x: Tensor, turn: tuple[Tensor, Tensor], t: int, *, back: bool = False) -> Tensor:

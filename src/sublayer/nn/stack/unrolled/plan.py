@@ -37,6 +37,10 @@ class Sublayer:
     """Earlier places it sees at most."""
     fade: int | None = None
     """(heads, distances): what a span adds to its scores at distance 1, 2, …"""
+    drop: float = 0.0
+    """How much is left out of what stands between its matrices: of an attention's weights, of activations."""
+    drop_out: float = 0.0
+    """And of what it adds to the stream. What makes up for either is in the second matrix and its bias."""
 
 
 @dataclass(frozen=True)
