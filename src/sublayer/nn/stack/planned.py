@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -72,7 +73,7 @@ def _known(sublayer: nn.Module) -> bool:
     return known and (part.span is None or type(part.span) is AdaptiveSpan)
 
 
-def _drops(drop: nn.Module) -> bool:
+def _drops(drop: Any) -> bool:
     return type(drop) in (nn.Identity, nn.Dropout)
 
 
@@ -163,13 +164,14 @@ class Planner:
             scale = part.head_dim**-0.5
             weight, bias = weight * scale, None if bias is None else bias * scale
         drop = (part.config.dropout if part.training else 0.0) if attends else _rate(part.drop)
-        drops = {"drop": drop, "drop_out": _rate(sublayer.drop)}
-        matrices = self._index(weight), self.add(bias), *self._leaving(leave, **drops)
+        drop_out = _rate(sublayer.drop)
+        matrices = self._index(weight), self.add(bias), *self._leaving(leave, drop, drop_out)
+        made = unrolled.Sublayer(*matrices, before, after, drop=drop, drop_out=drop_out)
         if not attends:
-            return unrolled.Sublayer(*matrices, before, after, part.activation, isinstance(part, Glu), **drops)
+            return replace(made, activation=part.activation, gated=isinstance(part, Glu))
         keys, sees = self.stack.config.reads[n], part.sees(self.scene)
         fade = self.add(_faded(part, self.scene, places if sees is None else min(places, sees), weight))
-        return unrolled.Sublayer(*matrices, before, after, keys=keys, sees=sees, fade=fade, **drops)
+        return replace(made, keys=keys, sees=sees, fade=fade)
 
     def _leaving(self, leave: nn.Linear, drop: float, drop_out: float) -> tuple[int, int | None]:
         """The second matrix, multiplied by what makes up for dropout before and after it, and its bias."""
