@@ -7,11 +7,12 @@ import torch
 from torch.nn import functional as F
 
 import sublayer
+from sublayer.nn.attention import reference
 from sublayer.nn.stack import native
 from sublayer.nn.stack.unrolled import dropout
 from sublayer.testing import Trial, small
 from sublayer.testing.trial import by_reference
-from tests.nn.stack.test_feedback import BASE, VARIANTS, counted
+from tests.nn.stack.test_feedback import BASE, VARIANTS, counted, crossed
 
 RATES = {
     "attention": {"s.dropout": 0.3},
@@ -20,6 +21,8 @@ RATES = {
     "all": {"s.dropout": 0.3, "f.dropout": 0.4, "residual.dropout": 0.2},
 }
 NONE = {"s.dropout": 0.0, "f.dropout": 0.0, "residual.dropout": 0.0, "embedding.dropout": 0.0}
+SOURCE = 5
+"""Places of a trial's source; no segment has so many keys."""
 CASES = [
     *(("weighted", rates) for rates in RATES),
     *((name, "all") for name in VARIANTS if name != "weighted"),
@@ -29,7 +32,7 @@ CASES = [
 def training(name, rates, dtype):
     changes = VARIANTS[name]
     smooth = {} if any(key.startswith("f") for key in changes) else {"f.activation": "gelu"}
-    trial = Trial(BASE.but({**smooth, **changes, **NONE}).but(RATES[rates]), batch=3, cuts=(5, 6))
+    trial = Trial(BASE.but({**smooth, **changes, **NONE}).but(RATES[rates]), batch=3, cuts=(4, 6))
     return trial, trial.model(dtype).train()
 
 
@@ -62,7 +65,8 @@ def replayed(trial, drawn, masks_each) -> Iterator[tuple[float, torch.Tensor]]:
                 if mask.dim() == 3:
                     yield rate, mask[t][:, None]
                     continue
-                seen = mask.shape[3] - length + t  # keys of the memory and of places before this one
+                earlier = mask.shape[3] - length + t  # keys of the memory and of places before this one
+                seen = SOURCE if mask.shape[3] == SOURCE else earlier
                 if seen:
                     yield rate, mask[t].reshape(trial.batch, -1, mask.shape[3])[:, :, None, :seen]
 
@@ -70,17 +74,37 @@ def replayed(trial, drawn, masks_each) -> Iterator[tuple[float, torch.Tensor]]:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["twin", "native"])
 @pytest.mark.parametrize(("name", "rates"), CASES, ids=[f"{name}, {rates}" for name, rates in CASES])
 def test_it_leaves_out_as_the_plain_loop_does(name, rates, dtype, monkeypatch):
-    trial, model = training(name, rates, dtype)
+    assert_alike(*training(name, rates, dtype), monkeypatch)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["twin", "native"])
+def test_weights_on_a_source_are_left_out_alike(dtype, monkeypatch):
+    parts = {"alphabet.c.dropout": 0.3, "alphabet.f.activation": "gelu"}
+    config = crossed({"residual": "pre_norm", "residual.dropout": 0.2, **parts}).but({"embedding.dropout": 0.0})
+    trial = Trial(config, batch=3, cuts=(4, 6))
+    model = trial.model(dtype).train()
+    model.encoder.eval()
+
+    def attend(q_BHLK, k_BHSK, v_BHSK, sight, position, scene, table=None, dropout=0.0, span=None):
+        weights_BHLS = (q_BHLK * q_BHLK.shape[-1] ** -0.5 @ k_BHSK.transpose(-1, -2)).softmax(-1)
+        return F.dropout(weights_BHLS, dropout) @ v_BHSK
+
+    monkeypatch.setattr(reference, "attend", attend)
+    assert_alike(trial, model, monkeypatch)
+
+
+def assert_alike(trial, model, monkeypatch):
+    dtype = next(model.parameters()).dtype
     drawn, served = noted(monkeypatch), counted(monkeypatch)
     found = results(trial, model)
     assert served[0] == len(trial.cuts)
     asked = replayed(trial, drawn, len(drawn) // len(trial.cuts))
 
     def leave_out(x, p=0.5, training=True, inplace=False):
-        if p == 0:
+        if not training or not p:
             return x
         rate, mask = next(asked)
-        assert (training, p) == (True, rate)
+        assert p == rate
         return x * mask[..., -x.shape[-1] :] * dropout.scale(rate)
 
     monkeypatch.setattr(F, "dropout", leave_out)

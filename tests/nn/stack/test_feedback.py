@@ -9,6 +9,7 @@ import torch
 import sublayer
 from sublayer.nn.attention import pattern
 from sublayer.nn.attention.pattern import lower
+from sublayer.nn.feedforward.activation import ACTIVATIONS
 from sublayer.nn.stack import Plain, planned
 from sublayer.nn.stack.unrolled import back
 from sublayer.nn.stack.unrolled.loop import Loop
@@ -73,6 +74,14 @@ def test_the_fast_loop_equals_the_plain_one(changes, block, monkeypatch):
     monkeypatch.setattr(back, "BLOCK", block)
     served = counted(monkeypatch)
     LAWS["oracle"](Trial(BASE.but(changes), cuts=(9,)))
+    assert served[0] >= 2
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("kind", ["dense", "glu"])
+def test_the_fast_loop_knows_every_activation(kind, activation, monkeypatch):
+    served = counted(monkeypatch)
+    LAWS["oracle"](Trial(BASE.but({"f": {"kind": kind, "inner": 24, "activation": activation}}), cuts=(5,)))
     assert served[0] >= 2
 
 
@@ -185,12 +194,67 @@ def test_state_does_not_grow_with_depth(kept):
     assert len(sizes) == 1
 
 
-def test_as_decoder_of_an_encoder_decoder():
+CROSSED = {
+    "plain": {},
+    "unshared, post-norm": {
+        "shared": False,
+        "residual": "post_norm",
+        "alphabet.s.memory": {"kind": "segment", "length": 5},
+    },
+    "pre-norm, rotary": {"residual": "pre_norm", "position": "rotary"},
+    "vectors on keys": {"position": {"kind": "relative_key", "clip": 5}},
+    "learned spans": {"alphabet.s.span": SPAN},
+    "free layout": {"layout": "(scf)(cs)(f)"},
+}
+
+
+def crossed(changes):
+    """A Feedback decoder that reads a source."""
     base = small(sublayer.config("transformer"))
-    stack = {**base.decoder.dump(), "kind": "feedback", "layout": "(scf)x2"}
-    config = base.but({"decoder": stack})
-    for law in LAWS.values():
-        law(Trial(config))
+    return base.but({"decoder": {**base.decoder.dump(), "kind": "feedback", "layout": "(scf)x2"}}).but(
+        {f"decoder.{key}": value for key, value in changes.items()}
+    )
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_laws_hold_for_the_decoder_of_an_encoder_decoder(law):
+    LAWS[law](Trial(crossed({})))
+
+
+@pytest.mark.parametrize("block", [32, 4])
+@pytest.mark.parametrize("changes", CROSSED.values(), ids=CROSSED)
+def test_the_fast_loop_reads_a_source(changes, block, monkeypatch):
+    monkeypatch.setattr(back, "BLOCK", block)
+    served = counted(monkeypatch)
+    LAWS["oracle"](Trial(crossed(changes), cuts=(9,)))
+    assert served[0] >= 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["twin", "native"])
+@pytest.mark.parametrize("changes", CROSSED.values(), ids=CROSSED)
+def test_padding_of_a_source_is_not_seen(changes, dtype, monkeypatch):
+    """A row whose source is padded, one whose is whole, and one that has nothing to see but padding."""
+    served = counted(monkeypatch)
+    trial = Trial(crossed({**changes, "alphabet.f.activation": "gelu"}), batch=3)
+    ids, source = trial.ids(length=7), trial.ids(length=6, key=5) % 53
+    valid = torch.arange(6) < torch.tensor([4, 6, 0])[:, None]
+
+    def read(model):
+        h_BLD, state = model(ids, model.start(source, valid))
+        h_BLD = torch.cat([h_BLD, model(ids, state)[0]], dim=1)
+        return [h_BLD.detach(), *torch.autograd.grad(h_BLD.sin().sum(), list(model.parameters()), allow_unused=True)]
+
+    model = trial.model(dtype)
+    found = read(model)
+    assert served[0] == 2
+    with by_reference():
+        expected = read(model.double())
+    for ours, theirs in zip(found, expected, strict=True):
+        if theirs is not None:
+            size = max(1.0, float(theirs.abs().max()))
+            torch.testing.assert_close(
+                ours.double() / size, theirs / size, rtol=0, atol=1e-5 if dtype.itemsize == 4 else 1e-10
+            )
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,13 @@ SMOOTH = {"f.activation": "gelu"}
 """Where relu has its kink, gradients jump with the last bit."""
 ACTIVATIONS = {
     "relu": {"f.activation": "relu"},
+    "gelu_tanh": {"f.activation": "gelu_tanh"},
     "swish": {"f.activation": "swish"},
+    "sigmoid": {"f.activation": "sigmoid"},
+    "linear": {"f.activation": "linear"},
     "gated relu": {"f": {"kind": "glu", "inner": 20, "activation": "relu", "bias": False}},
     "gated gelu": {"f": {"kind": "glu", "inner": 28, "activation": "gelu", "bias": True}},
+    "gated": {"f": {"kind": "glu", "inner": 28, "activation": "sigmoid", "bias": False}},
 }
 LARGE = {"s.heads": 2, "s.head_dim": 24, "s.kv_heads": 1, "f.inner": 300}
 """Sizes that fill panels, or nearly."""

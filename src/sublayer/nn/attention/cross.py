@@ -45,7 +45,7 @@ class Cross(Heads):
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | None = None
     ) -> tuple[Float[Tensor, "B L D"], KeyValues]:
-        state = self._read_source(scene) if state is None else state
+        state = self.read(scene) if state is None else state
         valid_BS = scene.source_valid_BS
         seen = Sight(None if valid_BS is None else valid_BS[:, None, None, :])
         q_BHLK = split_heads(self.query(x_BLD), self.heads)
@@ -53,7 +53,8 @@ class Cross(Heads):
         y_BHLK = attend(q_BHLK, state.k.value, state.v.value, seen, self.position, scene, dropout=dropout)
         return self.output(join_heads(y_BHLK)), state
 
-    def _read_source(self, scene: Scene) -> KeyValues:
+    def read(self, scene: Scene) -> KeyValues:
+        """Keys and values of the source."""
         if scene.source_BSD is None:
             raise ValueError("cross-attention needs a source: call state = model.start(source_ids) first")
         k_BSZ, v_BSZ = self.key_value(scene.source_BSD).chunk(2, dim=-1)

@@ -141,7 +141,7 @@ class Feedback(Stack):
         keys = [self._recalled(n, memory, scene) for n, memory in enumerate(memories)]
         sublayers = [_drawn(sublayer) for sublayer in self.sublayers]
         if planned.serves(self, [one for one in sublayers if one is not None], x_BLD, scene):
-            x_BLD, keys, vectors = planned.read(self, sublayers, x_BLD, scene, keys)
+            x_BLD, keys, vectors = planned.read(self, sublayers, x_BLD, scene, keys, others)
         elif (swept := sweeps.read(self, x_BLD, scene, keys, others)) is not None:
             x_BLD, keys, vectors, others = swept
         else:

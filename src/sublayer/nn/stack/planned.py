@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from sublayer.nn.attention.cross import Cross
 from sublayer.nn.attention.pattern import most, sight
 from sublayer.nn.attention.recall import Recall
 from sublayer.nn.attention.span import AdaptiveSpan
 from sublayer.nn.feedforward import Dense, Glu
 from sublayer.nn.feedforward.activation import ACTIVATIONS
-from sublayer.nn.feedforward.fused import ACT
 from sublayer.nn.hooked import hooked
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.position import NoPosition, Position, RelativeKey, Rotary
@@ -43,7 +43,9 @@ def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene
         return False
     recalls = [one.part for one in sublayers if isinstance(one.part, Recall)]
     by_distance = isinstance(first.position, RelativeKey) or any(recall.span is not None for recall in recalls)
-    return (_in_step(scene) or not by_distance) and all(_like(first, recall) for recall in recalls)
+    crossed = [one.part for one in sublayers if isinstance(one.part, Cross)]
+    alike = all(_like(first, recall) for recall in recalls) and all(_sizes(first) == _sizes(one) for one in crossed)
+    return alike and (_in_step(scene) or not by_distance)
 
 
 def _in_step(scene: Scene) -> bool:
@@ -66,7 +68,9 @@ def _known(sublayer: nn.Module) -> bool:
     if type(part) is Glu and part.act is not ACTIVATIONS[part.activation]:
         return False
     if type(part) in (Dense, Glu):
-        return part.activation in ACT and _drops(part.drop)
+        return _drops(part.drop)
+    if type(part) is Cross:
+        return True
     if type(part) is not Recall:
         return False
     known = type(part.position) in (Position, NoPosition, RelativeKey, Rotary)
@@ -89,22 +93,23 @@ def _plain(norm: nn.Module) -> bool:
 def _like(first: Recall, other: Recall) -> bool:
     """One loop for all: heads of one size, one pattern."""
     mine, its = first.config, other.config
-    return (first.heads, first.groups, first.head_dim, mine.pattern, mine.memory) == (
-        other.heads,
-        other.groups,
-        other.head_dim,
-        its.pattern,
-        its.memory,
-    )
+    return (*_sizes(first), mine.pattern, mine.memory) == (*_sizes(other), its.pattern, its.memory)
+
+
+def _sizes(part: Recall | Cross) -> tuple[int, int, int]:
+    return part.heads, part.groups, part.head_dim
 
 
 class Planner:
     """Weights as the loop wants them, each with its index."""
 
-    def __init__(self, stack: Feedback, sublayers: Sequence[nn.Module | None], scene: Scene) -> None:
-        self.stack, self.scene = stack, scene
+    def __init__(
+        self, stack: Feedback, sublayers: Sequence[nn.Module | None], scene: Scene, others: Sequence[Any]
+    ) -> None:
+        self.stack, self.scene, self.others = stack, scene, others
         self.kept = [(n, one) for n, one in enumerate(sublayers) if one is not None]
         self.weights: list[Tensor] = []
+        self.sources: list[tuple[int, int]] = []
 
     def add(self, weight: Tensor | None) -> int | None:
         if weight is None:
@@ -130,7 +135,15 @@ class Planner:
             self._index(project),
             self.add(bias),
             None if table is None else self._index(_distances(table, places if far is None else min(places, far))),
+            self.sources,
+            self.add(self._source_mask(project.dtype)),
         )
+
+    def _source_mask(self, dtype: torch.dtype) -> Tensor | None:
+        valid_BS = self.scene.source_valid_BS
+        if valid_BS is None or not self.sources:
+            return None
+        return torch.zeros_like(valid_BS, dtype=dtype).masked_fill_(~valid_BS, -torch.inf)
 
     def _index(self, weight: Tensor) -> int:
         self.weights.append(weight)
@@ -157,7 +170,7 @@ class Planner:
         part, norm = sublayer.part, sublayer.norm
         before = unrolled.Norm(norm.eps) if isinstance(sublayer, PreNorm) else None
         after = None if before else unrolled.Norm(norm.eps, self.add(norm.weight), self.add(norm.bias))
-        attends = isinstance(part, Recall)
+        attends = isinstance(part, (Recall, Cross))
         enter, leave = (part.query, part.output) if attends else (part.enter, part.output)
         weight, bias = _folded(norm if before else None, enter)
         if attends:
@@ -169,6 +182,10 @@ class Planner:
         made = unrolled.Sublayer(*matrices, before, after, drop=drop, drop_out=drop_out)
         if not attends:
             return replace(made, activation=part.activation, gated=isinstance(part, Glu))
+        if isinstance(part, Cross):
+            k, v = (self._index(one.value.contiguous()) for one in (self.others[n].k, self.others[n].v))
+            self.sources.append((k, v))
+            return replace(made, keys=len(self.stack.config.streams) + len(self.sources) - 1)
         keys, sees = self.stack.config.reads[n], part.sees(self.scene)
         fade = self.add(_faded(part, self.scene, places if sees is None else min(places, sees), weight))
         return replace(made, keys=keys, sees=sees, fade=fade)
@@ -186,25 +203,41 @@ Read = tuple[Tensor, list[KeyValues | None], list[Tensor]]
 
 
 def read(
-    stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None]
+    stack: Feedback,
+    sublayers: Sequence[nn.Module | None],
+    x_BLD: Tensor,
+    scene: Scene,
+    keys: list[KeyValues | None],
+    others: list[Any],
 ) -> Read:
-    """Without a gradient a loop would keep what nobody asks for: pieces of the segment, one after another."""
+    """Without a gradient a loop would keep what nobody asks for: pieces of the segment, one after another.
+
+    Of the others' states, cross-attentions have one: it is filled in.
+    """
+    for n, sublayer in enumerate(stack.sublayers):
+        if isinstance(sublayer.part, Cross) and others[n] is None:
+            others[n] = sublayer.part.read(scene)
     if torch.is_grad_enabled():
-        return run(stack, sublayers, x_BLD, scene, keys)
+        return run(stack, sublayers, x_BLD, scene, keys, others)
     streams, vectors = [], []
     for t in range(0, scene.length, PIECE):
         now = slice(t, min(t + PIECE, scene.length))
         here = scene.cut(t, now.stop - t)
-        x, keys, made = run(stack, sublayers, x_BLD[:, now], here, keys)
+        x, keys, made = run(stack, sublayers, x_BLD[:, now], here, keys, others)
         streams.append(x)
         vectors.append(made)
     return torch.cat(streams, dim=1), keys, [torch.cat(one, dim=1) for one in zip(*vectors, strict=True)]
 
 
 def run(
-    stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene, keys: list[KeyValues | None]
+    stack: Feedback,
+    sublayers: Sequence[nn.Module | None],
+    x_BLD: Tensor,
+    scene: Scene,
+    keys: list[KeyValues | None],
+    others: Sequence[Any],
 ) -> Read:
-    planner = Planner(stack, sublayers, scene)
+    planner = Planner(stack, sublayers, scene, others)
     past_k, past_v = _past(stack, x_BLD, scene, keys)
     plan = planner.plan(past_k.shape[3])
     mask_TBC, turn = _mask(stack, scene, past_k.shape[3], x_BLD), _turn(stack, scene, x_BLD)

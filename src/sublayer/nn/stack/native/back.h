@@ -7,8 +7,10 @@ static void undrop(const float *p, float *to, int64_t M, float *size) {
 
 /* From the gradients of y to those of q, and into those of keys and values of places since `block`. */
 static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t block, float *to_q) {
-    int64_t K = l->size, G = l->groups, H = l->heads, J = H / G, C = l->capacity, M, start = seen(l, s, t, &M);
-    int64_t begin = team->begin * J, end = team->end * J, near = MAX(start, l->memory + block), inside = near - start;
+    int64_t K = l->size, H = l->heads, J = H / l->groups, C = keys(l, s), M, start = seen(l, s, t, &M);
+    int64_t begin = team->begin * J, end = team->end * J, near = MAX(start, l->memory + block);
+    int64_t inside = s->source ? M : near - start; /* what a source is owed is formed of all places at once */
+    const float *k = s->source ? s->source_k : l->k, *v = s->source ? s->source_v : l->v;
     const float *q = at(l, s->q, t, H * K), *to_y = at(l, s->to_y, t, H * K);
     float *to_scores = at(l, s->to_scores, t, H * C) + start, *weights = at(l, s->weights, t, H * C) + start;
     if (!M) {
@@ -16,16 +18,17 @@ static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t
         return;
     }
     for (int64_t i = begin; i < end; i++) {
-        int64_t set = ((s->keys * l->rows * G + i / J) * C + start) * K;
+        int64_t set = keys_of(l, s, i / J) + start * K;
         float *to = to_scores + i * C, *p = weights + i * C, *other = s->drops ? team->mine : p;
-        ask(to_y + i * K, l->v + set, M, K, to);
+        ask(to_y + i * K, v + set, M, K, to);
         if (s->drops) undrop(p, to, M, other);
         unsoftmax(other, to, M);
-        blend(to, l->k + set, M, K, to_q + i * K);
+        blend(to, k + set, M, K, to_q + i * K);
         spread(to + inside, q + i * K, M - inside, K, l->to_k + set + inside * K);
         for (int64_t j = inside; j < M && s->drops; j++) other[j] = MAX(p[j], 0);
         spread(other + inside, to_y + i * K, M - inside, K, l->to_v + set + inside * K);
     }
+    if (s->source) return;
     if (l->near.weight) {
         const float *shares = to_scores + begin * C;
         multiply_part(&l->near, l->near.in - M, M, shares, C, DEEP, end - begin, 0, K, to_q + begin * K, K);

@@ -21,8 +21,8 @@ class Matrix(Structure):
 
 class Sublayer(Structure):
     _fields_ = [
-        *((name, c_int64) for name in ("attends", "gated", "activation", "keys", "sees", "fades", "drops")),
-        ("fade", c_void_p),
+        *((name, c_int64) for name in ("attends", "gated", "activation", "keys", "sees", "fades", "drops", "source")),
+        *((name, c_void_p) for name in ("fade", "source_k", "source_v")),
         ("before", Norm),
         ("after", Norm),
         ("enter", Matrix),
@@ -45,7 +45,7 @@ class Loop(Structure):
         ("entry", Norm),
         ("project", POINTER(Matrix)),
         ("near", Matrix),
-        *((name, c_void_p) for name in ("mask", "cos", "sin")),
+        *((name, c_void_p) for name in ("mask", "source_mask", "cos", "sin")),
         ("turned", c_int64),
         *((name, c_void_p) for name in ("x", "k", "v", "m")),
         *((name, c_void_p) for name in ("to_last", "to_first", "to_k", "to_v", "to_kv", "to_m")),
@@ -55,7 +55,5 @@ class Loop(Structure):
     ]
 
 
-SLOPED = {"relu", "gelu", "swish"}
-"""Activations whose slopes slopes.h knows."""
 WIDE, DEEP = 24, 256
 """As in panels.h."""

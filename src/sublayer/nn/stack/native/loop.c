@@ -23,30 +23,33 @@ static void prepare(const Loop *l, const Sublayer *s, const Team *team, int64_t 
 }
 
 static void attend(const Loop *l, const Sublayer *s, const Team *team, int64_t t) {
-    int64_t K = l->size, G = l->groups, H = l->heads, J = H / G, C = l->capacity, M, start = seen(l, s, t, &M);
+    int64_t K = l->size, H = l->heads, J = H / l->groups, C = keys(l, s), M, start = seen(l, s, t, &M);
     float *q = at(l, s->q, t, H * K), *y = at(l, s->y, t, H * K), *w = at(l, s->weights, t, H * C) + start;
+    const float *k = s->source ? s->source_k : l->k, *v = s->source ? s->source_v : l->v;
     float *scores = team->mine;
-    for (int64_t i = team->begin * J; i < team->end * J && M; i++) turn_at(l, t, i / H, q + i * K, 0);
-    if (l->near.weight && M) prepare(l, s, team, t, start, M);
+    int apart = l->near.weight && !s->source;
+    for (int64_t i = team->begin * J; i < team->end * J && M && !s->source; i++) turn_at(l, t, i / H, q + i * K, 0);
+    if (apart && M) prepare(l, s, team, t, start, M);
     for (int64_t i = team->begin * J; i < team->end * J; i++) {
-        int64_t b = i / H, set = ((s->keys * l->rows * G + i / J) * C + start) * K;
+        int64_t set = keys_of(l, s, i / J) + start * K;
+        const float *mask = mask_of(l, s, t, i / H);
         float *p = w + i * C;
         if (!M) {
             memset(y + i * K, 0, K * sizeof(float));
             continue;
         }
-        ask(q + i * K, l->k + set, M, K, scores);
-        for (int64_t j = 0; j < M; j++) p[j] = scores[j] + (l->near.weight ? p[j] : 0);
+        ask(q + i * K, k + set, M, K, scores);
+        for (int64_t j = 0; j < M; j++) p[j] = scores[j] + (apart ? p[j] : 0);
         if (s->fade)
             for (int64_t j = 0; j < M; j++) p[j] += s->fade[(i % H + 1) * s->fades - M + j];
-        if (l->mask)
-            for (int64_t j = 0; j < M; j++) p[j] += l->mask[(t * l->rows + b) * C + start + j];
+        if (mask)
+            for (int64_t j = 0; j < M; j++) p[j] += mask[start + j];
         softmax(p, M);
         if (s->drops) {
             const uint8_t *stay = s->stay + (t * l->rows * H + i) * C + start;
             for (int64_t j = 0; j < M; j++) scores[j] = stay[j] ? p[j] : 0, p[j] = stay[j] ? p[j] : -p[j];
         }
-        blend(s->drops ? scores : p, l->v + set, M, K, y + i * K);
+        blend(s->drops ? scores : p, v + set, M, K, y + i * K);
     }
 }
 

@@ -14,7 +14,9 @@ typedef struct {
     int64_t keys, sees; /* which set an attention reads, and how many earlier places, -1 for all */
     int64_t fades;
     int64_t drops; /* whether weights are left out: those are kept with a minus */
+    int64_t source; /* places of a source that it reads in place of the memory; 0 for none */
     const float *fade; /* (H, fades): what is added to scores, the farthest first; or NULL */
+    const float *source_k, *source_v; /* (B, G, source, K) */
     Norm before, after;
     Matrix enter, leave; /* on the way back, both turned over */
     float *sum;          /* (T, B, D): what a norm after the sum reads */
@@ -39,6 +41,7 @@ typedef struct {
     Matrix *project;        /* (A) D → 2·G·K; on the way back, turned over */
     Matrix near;            /* K → distances, the farthest first; turned over on the way back. No weight: none */
     const float *mask;      /* (T, B, C), or NULL */
+    const float *source_mask; /* (B, source), or NULL */
     const float *cos, *sin; /* (T, turned, K), or NULL */
     int64_t turned;         /* rows of them: B or 1 */
     float *x;               /* (sublayers + 1, T, B, D) */
@@ -96,9 +99,21 @@ INLINE void leave_out(const uint8_t *stay, float *x, int64_t N) {
 
 /* Keys that an attention sees from place t: the first, and how many. */
 INLINE int64_t seen(const Loop *l, const Sublayer *s, int64_t t, int64_t *M) {
-    int64_t end = l->memory + t, start = s->sees < 0 ? 0 : MAX(0, end - s->sees);
+    int64_t end = s->source ? s->source : l->memory + t, start = s->sees < 0 || s->source ? 0 : MAX(0, end - s->sees);
     *M = end - start;
     return start;
+}
+
+/* How many keys it has room for, and where those of a (row, key head) pair begin. */
+INLINE int64_t keys(const Loop *l, const Sublayer *s) { return s->source ? s->source : l->capacity; }
+INLINE int64_t keys_of(const Loop *l, const Sublayer *s, int64_t pair) {
+    return (s->source ? pair : s->keys * l->rows * l->groups + pair) * keys(l, s) * l->size;
+}
+
+/* What is added to the scores of a row; or NULL. */
+INLINE const float *mask_of(const Loop *l, const Sublayer *s, int64_t t, int64_t b) {
+    const float *mask = s->source ? l->source_mask : l->mask;
+    return mask ? mask + (s->source ? b : t * l->rows + b) * keys(l, s) : NULL;
 }
 
 INLINE void turn_at(const Loop *l, int64_t t, int64_t b, float *x, int back) {

@@ -13,7 +13,7 @@ from sublayer.native import load
 from sublayer.native.pointwise import ACTIVATIONS, NORMS, Norm
 from sublayer.native.tensors import address, plain, watched
 from sublayer.native.threads import worthwhile
-from sublayer.nn.stack.native.form import DEEP, SLOPED, WIDE, Loop, Matrix, Sublayer
+from sublayer.nn.stack.native.form import DEEP, WIDE, Loop, Matrix, Sublayer
 
 if TYPE_CHECKING:
     from sublayer.nn.stack.unrolled import plan as plans
@@ -34,7 +34,7 @@ def runs(x: Tensor) -> bool:
 
 def serves(plan: plans.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether C knows all of this, and the weights are such arrays, too."""
-    known = all(one.activation is None or one.activation in SLOPED for one in plan.sublayers)
+    known = all(one.activation is None or one.activation in ACTIVATIONS for one in plan.sublayers)
     return known and 0 not in x_TBD.shape and runs(x_TBD) and all(plain(one) for one in weights)
 
 
@@ -80,6 +80,7 @@ class Form:
         self.loop.entry = self._norm(plan.entry)
         self.loop.near = self._near()
         self.loop.mask = self._keep(loop.mask_TBC)
+        self.loop.source_mask = None if plan.source_mask is None else self._keep(loop.weights[plan.source_mask])
         if loop.turn is not None:
             self.loop.cos, self.loop.sin = (self._keep(one) for one in loop.turn)
             self.loop.turned = loop.turn[0].shape[1]
@@ -131,6 +132,9 @@ class Form:
             made.update(gated=of.gated, activation=ACTIVATIONS[of.activation])
         else:
             made.update(attends=1, keys=of.keys, sees=-1 if of.sees is None else of.sees, drops=of.drop > 0)
+        if (source := self.of.plan.source(of)) is not None:
+            k, v = (self.of.weights[index] for index in source)
+            made.update(source=k.shape[2], source_k=self._keep(k), source_v=self._keep(v))
         if of.fade is not None:
             fade_HR = self.of.weights[of.fade].flip(1)
             made.update(fade=self._keep(fade_HR), fades=fade_HR.shape[1])
@@ -155,7 +159,8 @@ class Form:
         wide = loop.rows * max((of.weights[s.leave].shape[0] for s in of.plan.sublayers), default=0)
         made = loop.rows * (loop.streams * loop.dim + loop.sets * 2 * loop.groups * loop.size)
         distances = 0 if of.table is None else _whole(len(of.table), WIDE)
-        loop.vectors = max(loop.rows * loop.dim, loop.rows * loop.heads * distances, loop.capacity)
+        keys = max([loop.capacity, *(s.source for s in one)])
+        loop.vectors = max(loop.rows * loop.dim, loop.rows * loop.heads * distances, keys)
         loop.private = _whole(loop.vectors + loop.rows * _whole(max(m.in_ for m in matrices), DEEP), LINE)
         room = of.k.new_empty(LINE + panels + wide + made + loop.threads * loop.private)
         self.held.append(room)

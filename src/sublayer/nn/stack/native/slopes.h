@@ -34,12 +34,26 @@ INLINE float gelu_slope(float x) {
     return (x > 0 ? 1 - tail : tail) + 0.3989422804f * x * bell;
 }
 
+/* s(x) + x s(x) (1 − s(x)) t′(x), for x s(x), s(x) = 1/(1 + e^−t(x)), as in activate(). */
+INLINE float gelu_tanh_slope(float x) {
+    const float twice = 1.5957691216f; /* 2 √(2/π) */
+    float s = 1 / (1 + exponential(-twice * (x + 0.044715f * x * x * x)));
+    return s + x * s * (1 - s) * twice * (1 + 3 * 0.044715f * x * x);
+}
+
 /* to[n] *= act′(h[n]) */
 static void deactivate(int64_t kind, const float *h, float *to, int64_t N) {
     if (kind == RELU)
         for (int64_t n = 0; n < N; n++) to[n] = h[n] > 0 ? to[n] : 0;
     else if (kind == GELU)
         for (int64_t n = 0; n < N; n++) to[n] *= gelu_slope(h[n]);
+    else if (kind == GELU_TANH)
+        for (int64_t n = 0; n < N; n++) to[n] *= gelu_tanh_slope(h[n]);
+    else if (kind == SIGMOID)
+        for (int64_t n = 0; n < N; n++) {
+            float s = 1 / (1 + exponential(-h[n]));
+            to[n] *= s * (1 - s);
+        }
     else if (kind == SWISH)
         for (int64_t n = 0; n < N; n++) {
             float s = 1 / (1 + exponential(-h[n]));

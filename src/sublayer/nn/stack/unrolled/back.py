@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sublayer.nn.feedforward.activation import Activation
+from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.feedforward.fused import SLOPES
 from sublayer.nn.stack import native
 from sublayer.nn.stack.unrolled.loop import Loop, activated, staying, turned
@@ -27,7 +27,11 @@ class Back:
         self.loop, self.plan, self.weights = loop, loop.plan, weights
         self.to_weights = [torch.zeros_like(weight) for weight in weights]
         self.to_k, self.to_v = (to.clone(memory_format=torch.contiguous_format) for to in (to_k, to_v))
-        self.to_keys, self.to_values = ([to.flatten(0, 1) for to in both.unbind(0)] for both in (self.to_k, self.to_v))
+        source_k, source_v = ([self.to_weights[both[n]] for both in self.plan.sources] for n in (0, 1))
+        self.to_keys, self.to_values = (
+            [to.flatten(0, 1) for to in (*both.unbind(0), *source)]
+            for both, source in ((self.to_k, source_k), (self.to_v, source_v))
+        )
         T, B, _ = loop.shape
         self.to_x_TBD = torch.empty_like(loop.x_NTBD[0])
         block, like = min(BLOCK, T), loop.x_NTBD
@@ -62,6 +66,9 @@ class Back:
             self._settle_weights(block)
         if self.loop.memory:
             self._settle_keys(0, self.loop.memory, 0)
+        for n, sublayer in enumerate(self.plan.sublayers):
+            if self.plan.source(sublayer) is not None:
+                self._settle(n, slice(None), 0)
 
     def _walk(self, to_x: Tensor) -> Callable[[range], None]:
         """Steps through a block, the last place first."""
@@ -77,17 +84,21 @@ class Back:
         """What places from `begin` on owe to these keys and values."""
         if begin == self.loop.shape[0]:
             return
-        for n, (sublayer, kept) in enumerate(zip(self.plan.sublayers, self.loop.kept, strict=True)):
-            if sublayer.activation:
-                continue
-            pairs = (self.to_keys, self.to_scores[n], kept["q"]), (self.to_values, kept["weights"], self.to_y[n])
-            for to, shares, vectors in pairs:
-                assert shares is not None
-                assert vectors is not None
-                left = shares[begin:, :, :, first:last].permute(1, 3, 0, 2).flatten(2)
-                left = staying(left, sublayer) if to is self.to_values else left
-                right = self._by_place(vectors[begin:]).permute(1, 0, 2, 3).flatten(1, 2)
-                to[sublayer.keys][:, first:last] += torch.bmm(left, right)
+        for n, sublayer in enumerate(self.plan.sublayers):
+            if not sublayer.activation and self.plan.source(sublayer) is None:
+                self._settle(n, slice(first, last), begin)
+
+    def _settle(self, n: int, keys: slice, begin: int) -> None:
+        """What an attention owes to some of its keys and values, from a place on."""
+        sublayer, kept = self.plan.sublayers[n], self.loop.kept[n]
+        pairs = (self.to_keys, self.to_scores[n], kept["q"]), (self.to_values, kept["weights"], self.to_y[n])
+        for to, shares, vectors in pairs:
+            assert shares is not None
+            assert vectors is not None
+            left = shares[begin:, :, :, keys].permute(1, 3, 0, 2).flatten(2)
+            left = staying(left, sublayer) if to is self.to_values else left
+            right = self._by_place(vectors[begin:]).permute(1, 0, 2, 3).flatten(1, 2)
+            to[sublayer.keys][:, keys] += torch.bmm(left, right)
 
     def _by_place(self, x_TBZ: Tensor) -> Tensor:
         """(T, B, H·K) as (T, B·G, H/G, K)."""
@@ -159,15 +170,15 @@ class Back:
     ) -> None:
         """Through a feed-forward's second matrix and its activation, written to the last."""
         h_BF = kept["h"][t]
-        to_y_BF = torch.mm(to_BD, self.across[sublayer.leave], out=None if sublayer.gated else to_h_BF)
+        to_y_BF = torch.mm(to_BD, self.across[sublayer.leave])
         if sublayer.drop:
             to_y_BF *= kept["stay"][t]
         if not sublayer.gated:
-            SLOPES[activation](to_y_BF, h_BF)
+            to_h_BF.copy_(sloped(activation, to_y_BF, h_BF))
             return
         (gate, up), (to_gate, to_up) = h_BF.chunk(2, -1), to_h_BF.chunk(2, -1)
         torch.mul(to_y_BF, activated(activation, False, gate), out=to_up)
-        to_gate.copy_(SLOPES[activation](to_y_BF.mul_(up), gate.contiguous()))
+        to_gate.copy_(sloped(activation, to_y_BF.mul_(up), gate))
 
     def _unattend(self, n: int, t: int, block: range, to_BD: Tensor, to_q_BZ: Tensor) -> None:
         """Through attention to the queries, written to the last."""
@@ -188,6 +199,8 @@ class Back:
         weights = staying(weights, sublayer)
         to_scores_TNHC[t, :, :, seen] = to_scores
         to_q = torch.bmm(to_scores, k, out=loop.by_head(to_q_BZ))
+        if self.plan.source(sublayer) is not None:
+            return
         if self.plan.table is not None:
             to_q.view(-1, loop.head_dim).addmm_(to_scores.view(-1, to_scores.shape[-1]), loop.near(seen))
         near = slice(max(seen.start, loop.memory + block.start), seen.stop)
@@ -212,14 +225,14 @@ class Back:
             if sublayer.activation:
                 y = activated(sublayer.activation, sublayer.gated, kept["h"][now])
                 if sublayer.drop:
-                    y *= kept["stay"][now]
+                    y = y * kept["stay"][now]
             else:
                 y = kept["y"][now]
             self._owe(sublayer.leave, sublayer.leave_bias, y, owed["out"][:size])
             self._owe(sublayer.enter, sublayer.enter_bias, u, owed["in"][:size])
             if sublayer.after and sublayer.after.gain is not None:
                 self._settle_norm(n, now, owed["sum"][:size], sublayer.after.gain, sublayer.after.shift)
-            if not sublayer.activation and plan.table is not None:
+            if not sublayer.activation and plan.source(sublayer) is None and plan.table is not None:
                 self._settle_table(n, now)
             if sublayer.fade is not None:
                 self._settle_fade(n, now, self.to_weights[sublayer.fade])
@@ -277,6 +290,15 @@ class Back:
             self.to_weights[plan.project_bias] += to_ATBZ.sum((1, 2))
         x_LTBD = loop.x_NTBD[list(plan.ends), now]
         self.to_weights[plan.compose].addmm_(self.to_m[:size].transpose(0, 1).flatten(1), x_LTBD.flatten(1).T)
+
+
+def sloped(activation: Activation, to: Tensor, h: Tensor) -> Tensor:
+    """to·act′(h)"""
+    if activation in SLOPES:
+        return SLOPES[activation](to, h.contiguous())
+    with torch.enable_grad():
+        leaf = h.detach().requires_grad_()
+        return torch.autograd.grad(ACTIVATIONS[activation](leaf), leaf, to)[0]
 
 
 def _unnormed(to: Tensor, x: Tensor, moments: tuple[Tensor, Tensor], gain: Tensor | None = None) -> Tensor:

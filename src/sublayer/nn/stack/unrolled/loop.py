@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sublayer.nn.feedforward.activation import Activation
-from sublayer.nn.feedforward.fused import ACT
+from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.stack import native
 from sublayer.nn.stack.unrolled import dropout
 from sublayer.nn.stack.unrolled.plan import Norm, Plan, Sublayer
@@ -50,7 +49,9 @@ class Loop:
             room["h"] = like.new_empty(T, B, self.weights[sublayer.enter].shape[1])
             between = T, B, self.weights[sublayer.leave].shape[0]
         else:
-            between = T, B * self.plan.groups, self.plan.heads // self.plan.groups, self.k.shape[3]
+            source = self.plan.source(sublayer)
+            places = self.k.shape[3] if source is None else self.weights[source[0]].shape[2]
+            between = T, B * self.plan.groups, self.plan.heads // self.plan.groups, places
             room |= {name: like.new_empty(T, B, self.wide) for name in ("q", "y")}
             room["weights"] = like.new_zeros(between)
         if sublayer.drop:
@@ -65,6 +66,8 @@ class Loop:
 
     def window(self, t: int, sublayer: Sublayer) -> slice:
         """The keys that an attention sees from place t."""
+        if (source := self.plan.source(sublayer)) is not None:
+            return slice(0, self.weights[source[0]].shape[2])
         end = self.memory + t
         return slice(0 if sublayer.sees is None else max(0, end - sublayer.sees), end)
 
@@ -94,7 +97,14 @@ class Loop:
         self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
         """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
         self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
-        self.keys, self.values = ([one.flatten(0, 1) for one in both.unbind(0)] for both in (self.k, self.v))
+        k, v = (
+            zip(*((self.weights[k], self.weights[v]) for k, v in plan.sources), strict=True)
+            if plan.sources
+            else ((), ())
+        )
+        self.keys, self.values = (
+            [one.flatten(0, 1) for one in (*both.unbind(0), *source)] for both, source in ((self.k, k), (self.v, v))
+        )
         self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
         gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
         even = len(gaps) == 1 and min(gaps) > 0
@@ -113,7 +123,7 @@ class Loop:
             h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
             y_BZ = activated(sublayer.activation, sublayer.gated, h_BF)
             if sublayer.drop:
-                y_BZ *= kept["stay"]
+                y_BZ = y_BZ * kept["stay"]
         else:
             y_BZ = self._attend(t, sublayer, kept, u_BD)
         sum_BD = kept["sum"] if sublayer.after else out_BD
@@ -139,10 +149,31 @@ class Loop:
         q_BZ = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["q"])
         if seen.start == seen.stop:
             return y_BZ.zero_()
+        k, v = self.keys[sublayer.keys][:, seen], self.values[sublayer.keys][:, seen]
+        if self.plan.source(sublayer) is None:
+            scores = self._recalled(t, sublayer, q_BZ, k, seen)
+            mask_BC = None if self.mask_TBC is None else self.mask_TBC[t, :, seen]
+        else:
+            scores = torch.bmm(self.by_head(q_BZ), k.transpose(1, 2))
+            mask_BC = None if self.plan.source_mask is None else self.weights[self.plan.source_mask]
+        if mask_BC is not None:
+            by_row = scores.view(len(u_BD), -1, scores.shape[-1])
+            by_row += mask_BC[:, None]
+        weights = scores.softmax(-1)
+        if mask_BC is not None:
+            weights.nan_to_num_(0.0)  # a row that sees nothing
+        if sublayer.drop:
+            weights = torch.where(kept["stay"][:, :, seen], weights, -weights)
+        kept["weights"][:, :, seen] = weights
+        weights = staying(weights, sublayer)
+        torch.bmm(weights, v, out=self.by_head(y_BZ))
+        return y_BZ
+
+    def _recalled(self, t: int, sublayer: Sublayer, q_BZ: Tensor, k: Tensor, seen: slice) -> Tensor:
+        """Scores of keys of the memory, with what their distance adds."""
         if self.turn is not None:
             q_BZ.copy_(turned(q_BZ.view(len(q_BZ), -1, self.head_dim), self.turn, t).flatten(1))
         q = self.by_head(q_BZ)
-        k, v = self.keys[sublayer.keys][:, seen], self.values[sublayer.keys][:, seen]
         if self.plan.table is None:
             scores = torch.bmm(q, k.transpose(1, 2))
         else:
@@ -152,18 +183,7 @@ class Loop:
             fade = self.fades[sublayer.fade]
             by_group = scores.view(-1, *fade.shape[:2], scores.shape[-1])
             by_group += fade[..., fade.shape[-1] - scores.shape[-1] :]
-        if self.mask_TBC is not None:
-            by_row = scores.view(len(u_BD), -1, scores.shape[-1])
-            by_row += self.mask_TBC[t, :, None, seen]
-        weights = scores.softmax(-1)
-        if self.mask_TBC is not None:
-            weights.nan_to_num_(0.0)  # a row that sees nothing
-        if sublayer.drop:
-            weights = torch.where(kept["stay"][:, :, seen], weights, -weights)
-        kept["weights"][:, :, seen] = weights
-        weights = staying(weights, sublayer)
-        torch.bmm(weights, v, out=self.by_head(y_BZ))
-        return y_BZ
+        return scores
 
     def layers(self, t: int) -> Tensor:
         """x^0, x^1, … of a place, (layers, B·D)."""
@@ -187,8 +207,8 @@ def activated(activation: Activation, gated: bool, h: Tensor) -> Tensor:
     """act(h), or act(one half)·the other."""
     if gated:
         gate, up = h.chunk(2, -1)
-        return activated(activation, False, gate).mul_(up)
-    return ACT[activation](h, torch.empty_like(h, memory_format=torch.contiguous_format))
+        return ACTIVATIONS[activation](gate) * up
+    return ACTIVATIONS[activation](h)
 
 
 def staying(weights: Tensor, sublayer: Sublayer) -> Tensor:

@@ -32,7 +32,7 @@ class Sublayer:
     gated: bool = False
     """Whether the activation is of one half, and multiplies the other."""
     keys: int = 0
-    """Which keys and values an attention reads."""
+    """Which keys and values an attention reads: a set of the memory's, or after them a source's."""
     sees: int | None = None
     """Earlier places it sees at most."""
     fade: int | None = None
@@ -63,3 +63,12 @@ class Plan:
     """(sets, D, 2·groups·head size) and its bias: keys, then values."""
     table: int | None = None
     """(distances, head size): what is added to keys at distance 1, 2, …"""
+    sources: Sequence[tuple[int, int]] = ()
+    """Keys and values, (B, groups, places, head size), that do not change from place to place: of cross-attentions."""
+    source_mask: int | None = None
+    """(B, places of the source): 0 where they may be seen, −∞ elsewhere."""
+
+    def source(self, sublayer: Sublayer) -> tuple[int, int] | None:
+        """Keys and values of the source that an attention reads; None if it reads the memory's."""
+        memory = len(self.streams)
+        return None if sublayer.activation or sublayer.keys < memory else self.sources[sublayer.keys - memory]
