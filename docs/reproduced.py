@@ -13,7 +13,7 @@ from typing import Any
 
 from tables import table
 
-from sublayer.cli.reproduce import cells
+from sublayer.reproduction.wording import cells
 
 KEPT = Path(__file__).parent / "reproduced"
 

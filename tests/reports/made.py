@@ -103,6 +103,21 @@ def compare(path: Path, rows: list[dict[str, Any]] | None = None, **changed: Any
     return path
 
 
+def reproduction(path: Path, says: str = "It is better.", **changed: Any) -> Path:
+    """A comparison that shows a paper's claim."""
+    ours = {"mean": 97.0, "low": 94.0, "high": 100.0}
+    rows = [
+        {"variant": "par", "paper": 99.1, "ours": ours, "values": [96.0, 97.0, 98.0]},
+        {"variant": "gpt2", "paper": None, "ours": None, "values": [None]},
+    ]
+    order = [{"better": "par", "worse": "gpt2", "seen": "yes, clearly"}]
+    finding = {"figure": "test.accuracy", "title": "places", "unit": "%", "rows": rows, "order": order}
+    data = {"format": 1, "claim": "feedback/random-walk", "source": "A paper", "says": says, "scale": "smaller"}
+    data |= {"changes": {"dim": 8}, "seeds": [0, 1, 2], "minutes": 1.2, "findings": [finding], "params": {}}
+    write(compare(path) / "claim.json", {**data, **changed})
+    return path
+
+
 def supernet(path: Path, **changed: Any) -> Path:
     """As a search of the PAR paper's kind leaves it."""
     words = ["sf-sffsf-fffffff", "sffsffsfffff-fff", "ssffsff-ffsfffff"]

@@ -34,6 +34,7 @@ def everything(run, tmp_path_factory):
     made.write(root / "search" / "front.json", front)
     made.compare(root / "compare")
     shutil.copytree(run, root / "compare" / "runs" / "par-0")
+    made.reproduction(root / "reproduction")
     made.supernet(root / "supernet")
     made.proxies(root / "proxies")
     shutil.copytree(run, root / "alone")
@@ -82,7 +83,14 @@ class Read(HTMLParser):
 def test_what_is_in_it(page):
     told, text = page
     read = Read(text)
-    assert [title.split()[0] for title in told.sections] == ["Comparison", "Proxies", "Search", "Supernet", "Run"]
+    assert [title.split()[0] for title in told.sections] == [
+        "Comparison",
+        "Proxies",
+        "Reproduction",
+        "Search",
+        "Supernet",
+        "Run",
+    ]
     assert told.problems == []
     assert told.size == len(text.encode()) < 1_500_000
     assert not read.open
@@ -100,6 +108,10 @@ def test_what_is_in_it(page):
         "off by",
         "par has the lowest validation loss",
         "ranks 24 trained models",
+        "Of 1 order that the paper finds, 1 came out the same way here, 1 of them clearly (3 seeds each).",
+        "97.0 ± 3.0",
+        "1 minute of training in all. Changed: dim=8.",
+        "sublayer reproduce feedback/random-walk",
         "over 16 places",
     )
     assert [words for words in said if words not in read.text] == []
@@ -237,10 +249,11 @@ def test_one_that_is_damaged_does_not_hide_the_others(everything, tmp_path):
     shutil.copytree(everything, tmp_path / "all")
     (tmp_path / "all" / "search" / "front.json").write_text("{")
     (tmp_path / "all" / "supernet" / "figures.json").write_text('{"figure2": 3}')
+    (tmp_path / "all" / "reproduction" / "claim.json").write_text('{"claim": 3}')
     (tmp_path / "all" / "search" / "journal.log").write_text("x\n")
     told = reports.report(tmp_path / "all", tmp_path / "report.html", sample=0)
     assert [title.split()[0] for title in told.sections] == ["Comparison", "Proxies", "Run"]
-    assert len(told.problems) == 2
+    assert len(told.problems) == 3
     assert all("damaged or edited" in problem and "\n" not in problem for problem in told.problems)
     assert "Not read: " in told.path.read_text(encoding="utf-8")
 

@@ -87,7 +87,7 @@ def test_speed_is_told_of_training_and_writing(tmp_path, monkeypatch):
         ([0.6, 0.7, 0.65], [0.9, 0.5, 0.7], "no, within what seeds differ"),
         ([0.9], [0.5], "yes"),
         ([0.5], [0.9], "no"),
-        ([None], [0.9], "not known: trainings diverged"),
+        ([None], [0.9], "not known: there is no figure of one of them"),
         ([0.9, None, 0.8], [0.5, 0.6, None], "yes"),
     ],
 )

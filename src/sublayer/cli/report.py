@@ -21,15 +21,15 @@ def report(
     open: Literal["yes", "no"] = "no",
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """One HTML page about runs, searches, comparisons, supernets and proxies: charts, tables, layouts; no network.
+    """One HTML page about runs, searches, comparisons, reproductions, supernets and proxies; no network.
 
     Examples: sublayer report runs · sublayer report search compare --out paper.html --svg figures
 
     Parameters
     ----------
     folders
-        What sublayer train, search, compare, supernet or proxies made, or folders that hold some; what each is,
-        is found out.
+        What sublayer train, search, compare, reproduce, supernet or proxies made, or folders that hold some; what
+        each is, is found out.
     out
         The page; one that is there is replaced.
     png

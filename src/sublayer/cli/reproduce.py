@@ -91,28 +91,17 @@ def _print_page(told: dict[str, Any], place: str) -> None:
         for pair in finding["order"]:
             console.print(f"{pair['better']} before {pair['worse']}: {pair['seen']}", markup=False)
     seeds = plural(len(told["seeds"]), "seed")
-    console.print(f"\n{seeds}, {told['minutes']:.0f} minutes of training; ± is 95 % (Student's t)", style="dim")
+    took = plural(round(told["minutes"]), "minute")
+    console.print(f"\n{seeds}, {took} of training; ± is 95 % (Student's t)", style="dim")
     console.print(f"{command('report', place)} · {command('runs', f'{place}/runs')}", markup=False)
 
 
 def _finding(finding: dict[str, Any], params: dict[str, int]) -> Table:
+    from sublayer.reproduction.wording import cells
+
     unit = finding["unit"]
     table = figures_table(("variant",), ("params", f"paper, {unit}", f"ours, {unit}"), ("by seed",))
     table.title, table.title_justify, table.title_style = finding["title"], "left", "italic"
     for row in finding["rows"]:
         table.add_row(row["variant"], short(params[row["variant"]]), *cells(row))
     return table
-
-
-def cells(row: dict[str, Any]) -> tuple[str, str, str]:
-    """The paper's figure, ours with its interval, and that of each seed."""
-    ours, paper = row["ours"], row["paper"]
-    size = max(abs(paper or 0), abs(ours["mean"]) if ours else 0)
-
-    def figure(value: float | None) -> str:
-        if value is None:
-            return "—"
-        return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
-
-    half = "" if ours is None or ours["high"] is None else f" ± {figure(ours['high'] - ours['mean'])}"
-    return figure(paper), figure(ours and ours["mean"]) + half, ", ".join(map(figure, row["values"]))

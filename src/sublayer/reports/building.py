@@ -8,9 +8,10 @@ from pathlib import Path
 from sublayer.reports.folders import Found, find
 from sublayer.reports.history import read_all
 from sublayer.reports.section import Section
-from sublayer.reports.sections import compare, proxies, runs, search, supernet
+from sublayer.reports.sections import compare, proxies, reproduction, runs, search, supernet
 
 KINDS = {
+    "reproduction": reproduction.section,
     "search": search.section,
     "compare": compare.section,
     "supernet": supernet.section,

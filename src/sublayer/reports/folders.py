@@ -1,4 +1,4 @@
-"""What a folder is, found out from its files: a run, a search, a comparison, a supernet, a ranking of proxies."""
+"""What a folder is, found out from its files: a run, a search, a comparison, a reproduction, a supernet, proxies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 KINDS = {
+    "reproduction": ("claim.json", "claim.json"),
     "search": ("front.json", "search.json"),
     "compare": ("table.json", "compare.json"),
     "supernet": ("figures.json", "supernet.json"),
@@ -61,8 +62,8 @@ def find(folder: Path) -> list[Found]:
             found.append(Found(kind, path))
     if not found:
         raise ValueError(
-            f"{folder}: nothing to report in it; give a folder that sublayer train, search, compare, proxies or "
-            "supernet made, or one that holds some"
+            f"{folder}: nothing to report in it; give a folder that sublayer train, search, compare, reproduce, "
+            "proxies or supernet made, or one that holds some"
         )
     return found
 

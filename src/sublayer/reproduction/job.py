@@ -95,7 +95,7 @@ def seen(better: Sequence[float | None], worse: Sequence[float | None], less_is_
     losses = [a - b if less_is_better else b - a for a, b in pairs]
     difference = Interval.of(losses)
     if difference is None:
-        return "not known: trainings diverged"
+        return "not known: there is no figure of one of them"
     if difference.low is None:
         return "yes" if difference.mean < 0 else "no"
     said = {"better": "yes, clearly", "worse": "no, clearly not"}.get(verdict(difference))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sublayer.reports import curves
+from sublayer.reports import curves, intervals
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, axis, look
 from sublayer.reports.charts import table as rows_of
 from sublayer.reports.comparison import Difference, Interval, Row, Table
@@ -16,9 +16,6 @@ from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
 from sublayer.reports.units import Scale, scale
 from sublayer.runs.wording import plural
-
-LINE = 34
-"""Pixels from row to row of the chart."""
 
 
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
@@ -101,37 +98,11 @@ def _columns(known: Scale, rows: Sequence[Row], name: str) -> list[Column]:
 
 
 def _intervals(said: Table) -> Figure:
-    alt, rows, dots = altair(), [], []
-    for row in said.ranked:
-        if row.mean is None:
-            continue
-        rows.append({"name": row.name, "layout": row.layout, "mean": row.mean, "low": row.low, "high": row.high})
-        seeds = [*row.seeds, *[None] * len(row.losses)]
-        dots += [{"name": row.name, "x": loss, "seed": seed} for loss, seed in zip(row.losses, seeds, strict=False)]
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=140, grid=False, domain=False, ticks=False))
-    how = alt.Scale(zero=False, nice=True)
-    x = alt.X("mean:Q", title=f"{said.label}, less is better", scale=how)
-    tips = [alt.Tooltip("name:N", title="variant"), alt.Tooltip("layout:N", title="layout")]
-    tips += [alt.Tooltip(f"{name}:Q", title=name, format=".4f") for name in ("mean", "low", "high")]
-    points = (
-        alt.Chart(rows_of(rows))
-        .mark_point(filled=True, size=90, color=ACCENT, opacity=1)
-        .encode(x=x, y=y, tooltip=tips)
-    )
-    whole = alt.Chart(rows_of([row for row in rows if row["low"] is not None and row["high"] is not None]))
-    bars = whole.mark_rule(color=ACCENT, strokeWidth=2).encode(x=alt.X("low:Q", scale=how), x2="high:Q", y=y)
-    each = alt.Chart(rows_of(dots)).mark_tick(color=GREY, opacity=0.7, thickness=1.5, size=12)
-    told = [
-        alt.Tooltip("name:N", title="variant"),
-        alt.Tooltip("seed:N", title="seed"),
-        alt.Tooltip("x:Q", title="loss", format=".4f"),
+    lines = [
+        intervals.Line(row.name, row.mean, row.low, row.high, row.losses, row.seeds, row.layout) for row in said.ranked
     ]
-    layers = [bars, each.encode(x=alt.X("x:Q", scale=how), y=y, tooltip=told), points]
-    note = "Dot: mean over seeds. Bar: its interval. Ticks: the seeds. Bars that overlap settle no order."
-    height = LINE * max(len(names), 2)
-    title = said.title[0].upper() + said.title[1:]
-    return Figure("intervals", f"{title} by variant", note, look(alt.layer(*layers), height))
+    title = f"{said.title[0].upper()}{said.title[1:]} by variant"
+    return intervals.figure("intervals", title, f"{said.label}, less is better", lines, "loss")
 
 
 def _against(said: Table, name: str) -> Figure | None:

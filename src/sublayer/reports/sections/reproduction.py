@@ -1,0 +1,93 @@
+"""A paper's claim that was run again: its figures beside ours, and the comparison behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sublayer.reports import intervals
+from sublayer.reports.charts import Figure
+from sublayer.reports.comparison import Interval
+from sublayer.reports.folders import KINDS, Found, Record, read
+from sublayer.reports.history import History
+from sublayer.reports.markup import Markup, tag
+from sublayer.reports.section import Column, Section, command, heading, paragraph, table
+from sublayer.reports.sections import compare
+from sublayer.reproduction.wording import cells
+from sublayer.runs.wording import plural
+
+
+class Row(Record):
+    variant: str
+    paper: float | None = None
+    ours: Interval | None = None
+    values: list[float | None] = []
+
+
+class Pair(Record):
+    better: str
+    worse: str
+    seen: str
+
+
+class Finding(Record):
+    figure: str
+    title: str
+    unit: str = ""
+    rows: list[Row]
+    order: list[Pair] = []
+
+
+class Claim(Record):
+    """claim.json."""
+
+    claim: str
+    source: str = ""
+    says: str = ""
+    scale: str = ""
+    changes: dict[str, object] = {}
+    seeds: list[int] = []
+    minutes: float = 0.0
+    findings: list[Finding]
+
+
+def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
+    said = read(found.path / KINDS["reproduction"][0], Claim)
+    behind = compare.section(found, runs, tokens)
+    body: list[Markup | Figure] = [paragraph(f"{said.says} ({said.source})"), paragraph(_scale(said))]
+    for finding in said.findings:
+        body += [heading(f"{finding.title[:1].upper()}{finding.title[1:]}"), _drawn(finding, said), _table(finding)]
+        body.append(tag("ul", (tag("li", f"{p.better} before {p.worse}: {p.seen}") for p in finding.order)))
+    body += [command("sublayer", "reproduce", said.claim), heading("The comparison behind it"), *behind.body]
+    return Section("Reproduction", f"{said.claim} {found.path}", _headline(said), body, behind.drawing)
+
+
+def _headline(said: Claim) -> str:
+    """How much of what the paper finds was seen."""
+    pairs = [pair for finding in said.findings for pair in finding.order]
+    clearly, rather = (sum(pair.seen.startswith(word) for pair in pairs) for word in ("yes, clearly", "yes"))
+    words = f"Of {plural(len(pairs), 'order')} that the paper finds, {rather} came out the same way here"
+    return f"{words}, {clearly} of them clearly ({plural(len(said.seeds), 'seed')} each)."
+
+
+def _scale(said: Claim) -> str:
+    changed = ", ".join(f"{key}={value}" for key, value in said.changes.items())
+    also = f" Changed: {changed}." if changed else ""
+    return f"Scaled down: {said.scale}. {plural(round(said.minutes), 'minute')} of training in all.{also}"
+
+
+def _drawn(finding: Finding, said: Claim) -> Figure:
+    lines = []
+    for row in finding.rows:
+        ours = row.ours or Interval()
+        line = intervals.Line(row.variant, ours.mean, ours.low, ours.high, row.values, said.seeds, paper=row.paper)
+        lines.append(line)
+    name = f"claim-{finding.figure}".replace(".", "-").replace("_", "-")
+    return intervals.figure(name, f"{finding.title} by variant".capitalize(), finding.unit, lines, finding.unit)
+
+
+def _table(finding: Finding) -> Markup:
+    told = [cells(row.model_dump()) for row in finding.rows]
+    titles = f"paper, {finding.unit}", f"here, {finding.unit}", "by seed"
+    columns = [Column("variant", [row.variant for row in finding.rows], number=False)]
+    columns += [Column(title, [row[n] for row in told]) for n, title in enumerate(titles)]
+    return table(columns, "± is 95 % over seeds (Student's t)")
