@@ -32,9 +32,14 @@ def runs(x: Tensor) -> bool:
     return plain(x) and not watched() and load(SOURCE, "the Feedback loop") is not None
 
 
+def knows(activation: str | None) -> bool:
+    """Of a feed-forward; other sublayers have none."""
+    return activation is None or activation in ACTIVATIONS
+
+
 def serves(plan: plans.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether C knows all of this, and the weights are such arrays, too."""
-    known = all(one.activation is None or one.activation in ACTIVATIONS for one in plan.sublayers)
+    known = all(knows(one.activation) for one in plan.sublayers)
     return known and 0 not in x_TBD.shape and runs(x_TBD) and all(plain(one) for one in weights)
 
 
