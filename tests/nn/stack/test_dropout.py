@@ -13,6 +13,7 @@ from sublayer.nn.stack.unrolled import dropout
 from sublayer.testing import Trial, small
 from sublayer.testing.trial import by_reference
 from tests.nn.stack.test_feedback import BASE, VARIANTS, counted, crossed
+from tests.nn.stack.test_native_loop import results
 
 RATES = {
     "attention": {"s.dropout": 0.3},
@@ -34,14 +35,6 @@ def training(name, rates, dtype):
     smooth = {} if any(key.startswith("f") for key in changes) else {"f.activation": "gelu"}
     trial = Trial(BASE.but({**smooth, **changes, **NONE}).but(RATES[rates]), batch=3, cuts=(4, 6))
     return trial, trial.model(dtype).train()
-
-
-def results(trial, model):
-    """Hidden vectors of two segments, and the gradient of every weight."""
-    h_BLD = trial.read_in_segments(model, trial.ids(), trial.cuts)
-    wanted = torch.arange(h_BLD.numel(), dtype=torch.float64).sin().view_as(h_BLD).to(h_BLD.dtype)
-    grads = torch.autograd.grad((h_BLD * wanted).sum(), list(model.parameters()), allow_unused=True)
-    return [h_BLD.detach(), *(grad for grad in grads if grad is not None)]
 
 
 def noted(monkeypatch):
