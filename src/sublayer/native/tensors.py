@@ -19,8 +19,12 @@ def watched() -> bool:
     """Compiled, traced, transformed, or counted."""
     tracing = torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
     compiling = torch.compiler.is_compiling()
-    transformed = torch._C._are_functorch_transforms_active()
-    return tracing or compiling or transformed or _get_current_dispatch_mode() is not None
+    return tracing or compiling or transformed() or _get_current_dispatch_mode() is not None
+
+
+def transformed() -> bool:
+    """By torch.func, which does not see into steps of autograd that are written by hand."""
+    return torch._C._are_functorch_transforms_active()
 
 
 @overload

@@ -1,8 +1,5 @@
 """The Feedback stack: the memory it makes, its fast loop against its plain one, and what cannot be."""
 
-import gc
-import weakref
-
 import pytest
 import torch
 
@@ -12,7 +9,6 @@ from sublayer.nn.attention.pattern import lower
 from sublayer.nn.feedforward.activation import ACTIVATIONS
 from sublayer.nn.stack import Plain, planned
 from sublayer.nn.stack.unrolled import back
-from sublayer.nn.stack.unrolled.loop import Loop
 from sublayer.testing import LAWS, Trial, small
 from sublayer.testing.trial import by_reference
 
@@ -285,25 +281,6 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(planned, "run", counting)
     return calls
-
-
-def test_what_the_fast_loop_kept_is_let_go(monkeypatch):
-    """With the last of what it gave, whether or not anybody asked for gradients."""
-    kept, begin = [], Loop.__init__
-
-    def watched(self, *args):
-        kept.append(weakref.ref(self))
-        begin(self, *args)
-
-    monkeypatch.setattr(Loop, "__init__", watched)
-    model, ids = BASE.build().eval(), torch.randint(BASE.vocab, (2, 6))
-    h, state = model(ids)
-    model.head.loss(h, ids).backward()
-    h, state = model(ids, state)
-    assert len(kept) == 2
-    del h, state
-    gc.collect()
-    assert [one() is not None for one in kept] == [False, False]
 
 
 @pytest.mark.parametrize("padding", [slice(0, 3), slice(4, 7)], ids=["before", "after"])

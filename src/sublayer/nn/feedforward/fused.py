@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from sublayer.native.tensors import transformed
 from sublayer.nn.feedforward.activation import Activation
 from sublayer.nn.scratch import scratch
 
@@ -43,7 +44,7 @@ SLOPES: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {
 
 def serves(x: Tensor, activation: Activation) -> bool:
     """Whether a gradient is wanted, and this can give it: autocast knows matrices, not what is fused of them."""
-    wanted = torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)
+    wanted = torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type) and not transformed()
     return wanted and activation in ACT
 
 

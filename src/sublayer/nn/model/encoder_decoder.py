@@ -106,6 +106,11 @@ class EncoderDecoder(Model):
     ) -> tuple[Float[Tensor, "B L D"], State]:
         if state is None:
             raise ValueError("state: an encoder-decoder needs a source; call state = model.start(source_ids) first")
+        if state.source_BSD is not None and len(state.source_BSD) != len(ids_BL):
+            raise ValueError(
+                f"ids: expected as many rows as the source has, {len(state.source_BSD)}, got {len(ids_BL)}; repeat a "
+                "source that several rows read"
+            )
         scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses)
         x_BLD = self.decoder.position.embed(self.embedding.read(ids_BL), scene)
         h_BLD, parts = self.decoder(self.embedding.settle(x_BLD), scene, state.parts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from sublayer.native.tensors import transformed
 from sublayer.nn.attention.cross import Cross
 from sublayer.nn.attention.pattern import sight
 from sublayer.nn.attention.recall import Recall
@@ -31,19 +32,24 @@ PIECE = 64
 
 
 def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene: Scene) -> bool:
-    """Whether every sublayer is of a kind that the loop knows; without a gradient it is worth its while in C alone."""
+    """Whether every sublayer is of a kind that the loop knows; without a gradient it is worth its while in C alone.
+
+    What LayerDrop leaves out this time need not be known, but decides with the others what they have in common.
+    """
+    if transformed() or 0 in x_BLD.shape:
+        return False
     if not torch.is_grad_enabled() and not (native.runs(x_BLD) and all(map(_in_c, sublayers))):
         return False
     if torch.is_autocast_enabled(x_BLD.device.type) or scene.length < 2:
         return False
     if not all(_known(sublayer) for sublayer in sublayers) or hooked(*stack.modules()):
         return False
-    first = next((one.part for one in sublayers if isinstance(one.part, Recall)), None)
-    if first is None or (stack.config.shared and not _plain(stack.norm)):
+    if stack.config.shared and not (_plain(stack.norm) and type(stack.key_value) is nn.Linear):
         return False
-    recalls = [one.part for one in sublayers if isinstance(one.part, Recall)]
+    recalls: list[Recall] = [one.part for one in stack.sublayers if isinstance(one.part, Recall)]  # pyright: ignore[reportAssignmentType]
+    first = recalls[0]
     by_distance = isinstance(first.position, RelativeKey) or any(recall.span is not None for recall in recalls)
-    crossed = [one.part for one in sublayers if isinstance(one.part, Cross)]
+    crossed = [one.part for one in stack.sublayers if isinstance(one.part, Cross)]
     alike = all(_like(first, recall) for recall in recalls) and all(_sizes(first) == _sizes(one) for one in crossed)
     return alike and (_in_step(scene) or not by_distance)
 
@@ -69,6 +75,9 @@ def _known(sublayer: nn.Module) -> bool:
     if type(sublayer.norm) is not nn.LayerNorm or sublayer.norm.weight is None:
         return False
     part = sublayer.part
+    matrices = (getattr(part, name, None) for name in ("query", "key_value", "enter", "output"))
+    if not all(matrix is None or type(matrix) is nn.Linear for matrix in matrices):
+        return False
     if type(part) is Glu and part.act is not ACTIVATIONS[part.activation]:
         return False
     if type(part) in (Dense, Glu):
@@ -82,7 +91,7 @@ def _known(sublayer: nn.Module) -> bool:
 
 
 def _drops(drop: Any) -> bool:
-    return type(drop) in (nn.Identity, nn.Dropout)
+    return type(drop) is nn.Identity or (type(drop) is nn.Dropout and drop.p < 1)
 
 
 def _plain(norm: nn.Module) -> bool:
@@ -92,7 +101,12 @@ def _plain(norm: nn.Module) -> bool:
 def _like(first: Recall, other: Recall) -> bool:
     """One loop for all: heads of one size, one pattern."""
     mine, its = first.config, other.config
-    return (*_sizes(first), mine.pattern, mine.memory) == (*_sizes(other), its.pattern, its.memory)
+    return (*_sizes(first), mine.bias, mine.pattern, mine.memory) == (
+        *_sizes(other),
+        its.bias,
+        its.pattern,
+        its.memory,
+    )
 
 
 def _sizes(part: Recall | Cross) -> tuple[int, int, int]:
@@ -159,7 +173,7 @@ def _past(stack: Feedback, x_BLD: Tensor, scene: Scene, keys: list[KeyValues | N
     both = [(one.k.last(sees), one.v.last(sees)) for one, sees in zip(keys, seen, strict=True) if one is not None]
     most_M = max(k_BGMK.shape[2] for k_BGMK, _ in both)
     k, v = zip(*((_after_nothing(k, most_M), _after_nothing(v, most_M)) for k, v in both), strict=True)
-    return torch.stack(k), torch.stack(v)
+    return torch.stack(k).to(x_BLD.dtype), torch.stack(v).to(x_BLD.dtype)
 
 
 def _after_nothing(x_BGMK: Tensor, places: int) -> Tensor:

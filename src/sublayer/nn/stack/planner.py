@@ -34,10 +34,7 @@ class Planner:
         self.sources: list[tuple[int, int]] = []
 
     def add(self, weight: Tensor | None) -> int | None:
-        if weight is None:
-            return None
-        self.weights.append(weight)
-        return len(self.weights) - 1
+        return None if weight is None else self._index(weight)
 
     def plan(self, memory: int) -> unrolled.Plan:
         stack, config, places = self.stack, self.stack.config, memory + self.scene.length

@@ -39,7 +39,7 @@ class Back(Debts):
 
     def _walk(self, to_x: Tensor) -> Callable[[range], None]:
         """Steps through a block, the last place first."""
-        self.across = [one.transpose(-1, -2).contiguous() if one.dim() > 1 else one for one in self.weights]
+        self.across = [one.transpose(-1, -2).contiguous() if one.dim() in (2, 3) else one for one in self.weights]
 
         def walk(block: range) -> None:
             for t in reversed(block):
@@ -76,7 +76,7 @@ class Back(Debts):
             streams = torch.tensor(plan.streams, device=to_m_RBD.device)
             to_in_RBD = torch.zeros_like(to_m_RBD).index_add_(0, streams, to_in_ABD)
         if plan.entry:
-            to_in_RBD = _unnormed(to_in_RBD, loop.m_TRBD[t], loop.moments[-1][t])
+            to_in_RBD = _unnormed(to_in_RBD, loop.m_TRBD[t], loop.of_memory, t)
         to_m_RBD.copy_(to_in_RBD)
         to_layers = self.across[plan.compose] @ to_m_RBD.view(len(to_m_RBD), -1)
         return to_layers.view(len(to_layers), *to_m_RBD.shape[1:])
@@ -87,7 +87,7 @@ class Back(Debts):
         if sublayer.after:
             owed["sum"][at] = to_BD
             gain = None if sublayer.after.gain is None else self.weights[sublayer.after.gain]
-            to_BD = _unnormed(to_BD, kept["sum"][t], self.loop.moments[n][t], gain)
+            to_BD = _unnormed(to_BD, kept["sum"][t], kept, t, gain)
         shortcut_BD = to_BD
         if sublayer.drop_out:
             to_BD = to_BD * kept["stay_out"][t]
@@ -99,7 +99,7 @@ class Back(Debts):
             self._unattend(n, t, block, to_BD, to_in_BZ)
         to_u_BD = torch.mm(to_in_BZ, self.across[sublayer.enter])
         if sublayer.before:
-            to_u_BD = _unnormed(to_u_BD, self.loop.x_NT[n][t], self.loop.moments[n][t])
+            to_u_BD = _unnormed(to_u_BD, self.loop.x_NT[n][t], kept, t)
         return to_u_BD.add_(shortcut_BD)
 
     def _deactivate(self, n: int, t: int, activation: Activation, to_BD: Tensor, to_h_BF: Tensor) -> None:
@@ -160,6 +160,7 @@ def sloped(activation: Activation, to: Tensor, h: Tensor) -> Tensor:
         return torch.autograd.grad(ACTIVATIONS[activation](leaf), leaf, to)[0]
 
 
-def _unnormed(to: Tensor, x: Tensor, moments: tuple[Tensor, Tensor], gain: Tensor | None = None) -> Tensor:
+def _unnormed(to: Tensor, x: Tensor, kept: dict[str, Tensor], t: int, gain: Tensor | None = None) -> Tensor:
     """Through a LayerNorm."""
+    moments = kept["mean"][t], kept["scale"][t]
     return aten.native_layer_norm_backward(to, x, x.shape[-1:], *moments, gain, None, [True, False, False])[0]

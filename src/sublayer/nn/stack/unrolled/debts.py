@@ -38,7 +38,7 @@ class Debts:
         like, (_, B, D) = self.loop.x_NTBD, self.loop.shape
         inner = self.weights[sublayer.enter].shape[1]
         room = {"out": like.new_empty(block, B, D), "in": like.new_empty(block, B, inner)}
-        more = {"sum": sublayer.after, "stream": sublayer.drop_out}
+        more = {"sum": sublayer.after, "stream": sublayer.drop_out and self.loop.native}
         return room | {name: like.new_empty(block, B, D) for name, wanted in more.items() if wanted}
 
     def _scores(self, weights_TNHC: Tensor) -> Tensor:

@@ -29,9 +29,10 @@ class Unrolled(torch.autograd.Function):
         *weights: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         loop = Loop(plan, mask_TBC, turn, x_TBD, past_k, past_v, weights)
-        ctx.loop = loop
-        ctx.save_for_backward(*weights)
         loop.run()
+        # What autograd itself holds is let go of with the way back, and told of if somebody wrote over it.
+        ctx.save_for_backward(*weights, *loop.held())
+        ctx.loop, ctx.count = loop.emptied(), len(weights)
         ctx.mark_non_differentiable(loop.m_TRBD)
         # Not the loop's own tensors: what is given has this step as its origin, and would keep itself alive for ever.
         return loop.x_NTBD[-1], loop.k.detach(), loop.v.detach(), loop.m_TRBD
@@ -39,6 +40,7 @@ class Unrolled(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_x: Tensor, to_k: Tensor, to_v: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        back = Back(ctx.loop, ctx.saved_tensors, to_k, to_v)
+        weights, held = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+        back = Back(ctx.loop.filled(weights, held), weights, to_k, to_v)
         back.run(to_x)
         return None, None, None, back.to_x_TBD, back.past(back.to_k), back.past(back.to_v), *back.to_weights

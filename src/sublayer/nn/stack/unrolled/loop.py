@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -11,6 +12,8 @@ from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.stack import native
 from sublayer.nn.stack.unrolled import dropout
 from sublayer.nn.stack.unrolled.plan import Norm, Plan, Sublayer
+
+HELD = {"x_NTBD", "k", "v", "m_TRBD", "kept", "of_memory", "weights", "x_NT", "keys", "values", "fades"}
 
 
 class Loop:
@@ -37,12 +40,14 @@ class Loop:
         self.k[:, :, :, : self.memory], self.v[:, :, :, : self.memory] = past_k, past_v
         self.m_TRBD = x_TBD.new_empty(T, len(weights[plan.compose]), B, D)
         self.kept = [self._room(sublayer) for sublayer in plan.sublayers]
+        self.of_memory = self._moments(*self.m_TRBD.shape[:3])
+        self.names: list[list[str]] = []
         self.table = None if plan.table is None else self.weights[plan.table].flip(0)
 
     def _room(self, sublayer: Sublayer) -> dict[str, Tensor]:
         """What a sublayer keeps of each place."""
         T, B, _ = self.shape
-        like, room = self.x_NTBD, {}
+        like, room = self.x_NTBD, self._moments(T, B)
         if sublayer.after:
             room["sum"] = torch.empty_like(like[0])
         if sublayer.activation:
@@ -59,6 +64,10 @@ class Loop:
         if sublayer.drop_out:
             room["stay_out"] = dropout.stay(like[0].shape, sublayer.drop_out, like)
         return room
+
+    def _moments(self, *shape: int) -> dict[str, Tensor]:
+        """Room for what a norm subtracts and multiplies with; in C it is formed again."""
+        return {} if self.native else {name: self.x_NTBD.new_empty(*shape, 1) for name in ("mean", "scale")}
 
     def _by_group(self, fade: int) -> Tensor:
         """(G, H/G, distances), farthest first."""
@@ -90,12 +99,33 @@ class Loop:
             if "weights" in kept:
                 kept.pop("stay", None)
 
+    def held(self) -> list[Tensor]:
+        """All that it keeps of its places."""
+        every = (x for kept in (*self.kept, self.of_memory) for x in kept.values())
+        return [self.x_NTBD, self.k, self.v, self.m_TRBD, *every]
+
+    def emptied(self) -> Loop:
+        """The same without any of that, or of what was made of it."""
+        empty = copy(self)
+        empty.names = [list(kept) for kept in (*self.kept, self.of_memory)]
+        for name in HELD & vars(empty).keys():
+            delattr(empty, name)
+        return empty
+
+    def filled(self, weights: Sequence[Tensor], held: Sequence[Tensor]) -> Loop:
+        """An emptied one with what it held, to go back."""
+        full, rest = copy(self), iter(held)
+        full.weights = weights
+        full.x_NTBD, full.k, full.v, full.m_TRBD = (next(rest) for _ in range(4))
+        *full.kept, full.of_memory = ({name: next(rest) for name in names} for names in self.names)
+        if not self.native:
+            full._lay_out()
+        return full
+
     def _lay_out(self) -> None:
         """What the steps read of each place, as tensors of its own."""
         # Products of few rows are quicker with matrices that lie as they are read.
         plan, self.weights = self.plan, [one.contiguous() for one in self.weights]
-        self.moments: list[list[tuple[Tensor, Tensor]]] = [[] for _ in (*plan.sublayers, plan.entry)]
-        """Mean and 1/deviation of each place, for each sublayer's norm and, at last, the memory's."""
         self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
         k, v = (
             zip(*((self.weights[k], self.weights[v]) for k, v in plan.sources), strict=True)
@@ -114,11 +144,11 @@ class Loop:
         kept_T = [[dict(zip(kept, one, strict=True)) for one in zip(*kept.values(), strict=True)] for kept in self.kept]
         for t in range(self.shape[0]):
             for n, sublayer in enumerate(self.plan.sublayers):
-                self._step(t, n, sublayer, kept_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
+                self._step(t, sublayer, kept_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
             self._remember(t)
 
-    def _step(self, t: int, n: int, sublayer: Sublayer, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
-        u_BD = self._normed(n, x_BD, sublayer.before) if sublayer.before else x_BD
+    def _step(self, t: int, sublayer: Sublayer, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
+        u_BD = self._normed(kept, x_BD, sublayer.before) if sublayer.before else x_BD
         if sublayer.activation:
             h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
             y_BZ = activated(sublayer.activation, sublayer.gated, h_BF)
@@ -132,12 +162,13 @@ class Loop:
             sum_BD *= kept["stay_out"]
         sum_BD += x_BD
         if sublayer.after:
-            out_BD.copy_(self._normed(n, sum_BD, sublayer.after))
+            out_BD.copy_(self._normed(kept, sum_BD, sublayer.after))
 
-    def _normed(self, n: int, x: Tensor, norm: Norm) -> Tensor:
+    def _normed(self, kept: dict[str, Tensor], x: Tensor, norm: Norm) -> Tensor:
         gain, shift = (None if index is None else self.weights[index] for index in (norm.gain, norm.shift))
         normed, mean, scale = torch.native_layer_norm(x, x.shape[-1:], gain, shift, norm.eps)
-        self.moments[n].append((mean, scale))
+        kept["mean"].copy_(mean)
+        kept["scale"].copy_(scale)
         return normed
 
     def _times(self, x: Tensor, weight: int, bias: int | None, out: Tensor) -> Tensor:
@@ -160,8 +191,8 @@ class Loop:
             by_row = scores.view(len(u_BD), -1, scores.shape[-1])
             by_row += mask_BC[:, None]
         weights = scores.softmax(-1)
-        if mask_BC is not None:
-            weights.nan_to_num_(0.0)  # a row that sees nothing
+        if mask_BC is not None:  # a row that sees nothing
+            weights.masked_fill_(scores.isneginf().all(-1, keepdim=True), 0)
         if sublayer.drop:
             weights = torch.where(kept["stay"][:, :, seen], weights, -weights)
         kept["weights"][:, :, seen] = weights
@@ -192,7 +223,8 @@ class Loop:
     def _remember(self, t: int) -> None:
         plan, m_RBD = self.plan, self.m_TRBD[t]
         torch.mm(self.weights[plan.compose], self.layers(t), out=m_RBD.view(len(m_RBD), -1))
-        in_RBD = self._normed(-1, m_RBD, plan.entry) if plan.entry else m_RBD
+        kept = {name: x[t] for name, x in self.of_memory.items()}
+        in_RBD = self._normed(kept, m_RBD, plan.entry) if plan.entry else m_RBD
         in_ABD = in_RBD if len(plan.streams) == 1 else in_RBD[list(plan.streams)]
         kv_ABZ = torch.bmm(in_ABD, self.weights[plan.project])
         if plan.project_bias is not None:
