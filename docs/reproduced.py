@@ -13,7 +13,7 @@ from typing import Any
 
 from tables import table
 
-from sublayer.reproduction.wording import cells
+from sublayer.reproduction.wording import cells, orders
 
 KEPT = Path(__file__).parent / "reproduced"
 
@@ -38,7 +38,7 @@ def _claim(told: dict[str, Any]) -> Iterator[str]:
         titles = ("variant", f"paper, {finding['unit']}", f"here, {finding['unit']}", "by seed")
         yield f"{finding['title'].capitalize()}:"
         yield table(titles, [(row["variant"], *cells(row)) for row in finding["rows"]], numbers=[1, 2, 3])
-        yield "\n".join(f"- {pair['better']} before {pair['worse']}: {pair['seen']}." for pair in finding["order"])
+        yield "\n".join(f"- {line}." for line in orders(finding))
 
 
 def keep(folder: Path) -> Path:

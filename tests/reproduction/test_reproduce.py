@@ -9,7 +9,7 @@ from sublayer.api import split
 from sublayer.comparison.request import settle
 from sublayer.data import Data
 from sublayer.reproduction import Finding, claims, find, job, reproduce
-from sublayer.reproduction.job import found, seen
+from sublayer.reproduction.job import found, seen, seen_alike
 
 SIZES = {"dim": 8, "layout": "(sf)", "s.heads": 2, "s.memory.length": 8, "position.clip": 8}
 BUDGET = {"train.steps": 2, "train.tokens": None, "train.batch": 4, "train.warmup": 1, "train.eval_tokens": 64}
@@ -94,6 +94,20 @@ def test_speed_is_told_of_training_and_writing(tmp_path, monkeypatch):
 def test_what_was_seen(better, worse, said):
     assert seen(better, worse, less_is_better=False) == said
     assert seen(worse, better, less_is_better=True) == said
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ([0.9, 0.5, 0.7], [0.6, 0.7, 0.65], "yes, as far as seeds tell"),
+        ([0.9, 0.91, 0.92], [0.5, 0.51, 0.5], "no, the first is clearly better"),
+        ([0.5, 0.51, 0.5], [0.9, 0.91, 0.92], "no, the first is clearly worse"),
+        ([0.9], [0.5], "not known: one seed tells no difference from chance"),
+        ([None], [0.9], "not known: there is no figure of one of them"),
+    ],
+)
+def test_whether_two_are_alike(one, other, said):
+    assert seen_alike(one, other, less_is_better=False) == said
 
 
 def test_figures_are_told_in_the_papers_unit():

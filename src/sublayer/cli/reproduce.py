@@ -78,6 +78,7 @@ def _list(known: list[Any], *, json: bool) -> None:
 def _print_page(told: dict[str, Any], place: str) -> None:
     from rich.console import Console
 
+    from sublayer.reproduction.wording import orders
     from sublayer.runs.wording import command, plural
 
     console = Console(highlight=False)
@@ -88,8 +89,8 @@ def _print_page(told: dict[str, Any], place: str) -> None:
     for finding in told["findings"]:
         console.print()
         console.print(_finding(finding, told["params"]))
-        for pair in finding["order"]:
-            console.print(f"{pair['better']} before {pair['worse']}: {pair['seen']}", markup=False)
+        for line in orders(finding):
+            console.print(line, markup=False)
     seeds = plural(len(told["seeds"]), "seed")
     took = plural(round(told["minutes"]), "minute")
     console.print(f"\n{seeds}, {took} of training; ± is 95 % (Student's t)", style="dim")

@@ -26,6 +26,8 @@ class Finding:
     """Pairs of variants, the better one first, as the paper finds them."""
     paper: Mapping[str, float] = field(default_factory=dict)
     """By variant, in the same unit, if the paper prints them; what it only draws is not here."""
+    alike: Sequence[tuple[str, str]] = ()
+    """Pairs that the paper finds as good as each other."""
     less_is_better: bool = False
     form: Callable[[float], float] = float
     """From the table's number to one in the unit."""

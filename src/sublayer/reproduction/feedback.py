@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sublayer.comparison import Variant
@@ -90,7 +91,8 @@ def reverse() -> Claim:
 
 @claim("feedback/counting")
 def counting() -> Claim:
-    says, found = "It counts short sequences as well as a Transformer.", [right("letters", 99.6, 99.7)]
+    says = "It counts short sequences as well as a Transformer."
+    found = [replace(right("letters", 99.6, 99.7), order=(), alike=[(FEEDBACK, TRANSFORMER)])]
     own = {"data.length": 25, "train.steps": 3000, "train.lr": 1e-3}
     return on_task("counting", says, "up to 25 letters for 50", found, 51, own)
 
@@ -145,8 +147,9 @@ def on_characters(
     variants: Sequence[Variant],
     order: Sequence[tuple[str, str]],
     changes: Mapping[str, Any],
+    alike: Sequence[tuple[str, str]] = (),
 ) -> Claim:
-    found = [Finding("bits_per_byte", "validation", "bits/byte", order, less_is_better=True)]
+    found = [Finding("bits_per_byte", "validation", "bits/byte", order, alike=alike, less_is_better=True)]
     budget = {"train.tokens": 2_000_000, "train.batch": 8, "train.length": 64, "train.warmup": 100, "train.lr": 2e-3}
     sizes = {**SMALL, "s.memory.length": 64, "position.clip": 64}
     scale = f"{smaller}; 2 M bytes of Python for 5 M of Penn Treebank"
@@ -179,6 +182,7 @@ def compositions() -> Claim:
             *(("weighted", TRANSFORMER), ("average", TRANSFORMER)),
         ],
         changes={"layout": "(sf)x3"},
+        alike=[("layer 1", TRANSFORMER)],
     )
 
 

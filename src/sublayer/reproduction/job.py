@@ -15,6 +15,7 @@ from sublayer.reproduction.claim import Claim, Finding, find
 from sublayer.runs import kept
 
 CLAIM = "claim.json"
+UNKNOWN = "not known: there is no figure of one of them"
 
 
 def reproduce(
@@ -64,6 +65,7 @@ def found(finding: Finding, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "figure": finding.figure,
         "title": finding.title,
         "unit": finding.unit,
+        "less_is_better": finding.less_is_better,
         "rows": [
             {
                 "variant": name,
@@ -76,6 +78,10 @@ def found(finding: Finding, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         "order": [
             {"better": a, "worse": b, "seen": seen(values[a], values[b], finding.less_is_better)}
             for a, b in finding.order
+        ],
+        "alike": [
+            {"one": a, "other": b, "seen": seen_alike(values[a], values[b], finding.less_is_better)}
+            for a, b in finding.alike
         ],
     }
 
@@ -91,15 +97,30 @@ def picked(row: Mapping[str, Any], finding: Finding) -> list[float | None]:
 
 def seen(better: Sequence[float | None], worse: Sequence[float | None], less_is_better: bool) -> str:
     """Whether what the paper finds better is so, by differences seed by seed."""
-    pairs = [(a, b) for a, b in zip(better, worse, strict=False) if a is not None and b is not None]
-    losses = [a - b if less_is_better else b - a for a, b in pairs]
-    difference = Interval.of(losses)
+    difference = lost(better, worse, less_is_better)
     if difference is None:
-        return "not known: there is no figure of one of them"
+        return UNKNOWN
     if difference.low is None:
         return "yes" if difference.mean < 0 else "no"
     said = {"better": "yes, clearly", "worse": "no, clearly not"}.get(verdict(difference))
     return said or ("yes, within what seeds differ" if difference.mean < 0 else "no, within what seeds differ")
+
+
+def seen_alike(one: Sequence[float | None], other: Sequence[float | None], less_is_better: bool) -> str:
+    """Whether seeds leave open which of two is better."""
+    difference = lost(one, other, less_is_better)
+    if difference is None:
+        return UNKNOWN
+    if difference.low is None:
+        return "not known: one seed tells no difference from chance"
+    word = verdict(difference)
+    return f"no, the first is clearly {word}" if word in ("better", "worse") else "yes, as far as seeds tell"
+
+
+def lost(one: Sequence[float | None], other: Sequence[float | None], less_is_better: bool) -> Interval | None:
+    """How much worse one is than the other, seed by seed."""
+    pairs = [(a, b) for a, b in zip(one, other, strict=False) if a is not None and b is not None]
+    return Interval.of([a - b if less_is_better else b - a for a, b in pairs])
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+
+def orders(finding: Mapping[str, Any]) -> list[str]:
+    """A line for each thing that the paper finds: whether it was seen."""
+    before = [f"{pair['better']} before {pair['worse']}: {pair['seen']}" for pair in finding["order"]]
+    return before + [f"{pair['one']} like {pair['other']}: {pair['seen']}" for pair in finding.get("alike", ())]
 
 
 def cells(row: dict[str, Any]) -> tuple[str, str, str]:

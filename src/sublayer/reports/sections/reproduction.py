@@ -10,9 +10,9 @@ from sublayer.reports.comparison import Interval
 from sublayer.reports.folders import KINDS, Found, Record, read
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup, tag
-from sublayer.reports.section import Column, Section, command, heading, paragraph, table
+from sublayer.reports.section import Column, Section, command, heading, paragraph, plain, table
 from sublayer.reports.sections import compare
-from sublayer.reproduction.wording import cells
+from sublayer.reproduction.wording import cells, orders
 from sublayer.runs.wording import plural
 
 
@@ -29,12 +29,24 @@ class Pair(Record):
     seen: str
 
 
+class Alike(Record):
+    one: str
+    other: str
+    seen: str
+
+
 class Finding(Record):
     figure: str
     title: str
     unit: str = ""
+    less_is_better: bool = False
     rows: list[Row]
     order: list[Pair] = []
+    alike: list[Alike] = []
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title[:1].upper()}{self.title[1:]}"
 
 
 class Claim(Record):
@@ -55,34 +67,48 @@ def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     behind = compare.section(found, runs, tokens)
     body: list[Markup | Figure] = [paragraph(f"{said.says} ({said.source})"), paragraph(_scale(said))]
     for finding in said.findings:
-        body += [heading(f"{finding.title[:1].upper()}{finding.title[1:]}"), _drawn(finding, said), _table(finding)]
-        body.append(tag("ul", (tag("li", f"{p.better} before {p.worse}: {p.seen}") for p in finding.order)))
-    body += [command("sublayer", "reproduce", said.claim), heading("The comparison behind it"), *behind.body]
+        body += [heading(finding.heading), _drawn(finding, said), _table(finding)]
+        body.append(tag("ul", (tag("li", line) for line in orders(finding.model_dump()))))
+    body += [
+        command("sublayer", "reproduce", said.claim, *_changes(said), *_seeds(said)),
+        heading("The comparison behind it"),
+        *behind.body,
+    ]
     return Section("Reproduction", f"{said.claim} {found.path}", _headline(said), body, behind.drawing)
 
 
 def _headline(said: Claim) -> str:
     """How much of what the paper finds was seen."""
-    pairs = [pair for finding in said.findings for pair in finding.order]
+    pairs = [pair for finding in said.findings for pair in (*finding.order, *finding.alike)]
     clearly, rather = (sum(pair.seen.startswith(word) for pair in pairs) for word in ("yes, clearly", "yes"))
-    words = f"Of {plural(len(pairs), 'order')} that the paper finds, {rather} came out the same way here"
+    words = f"Of {plural(len(pairs), 'thing')} that the paper finds, {rather} came out the same way here"
     return f"{words}, {clearly} of them clearly ({plural(len(said.seeds), 'seed')} each)."
 
 
 def _scale(said: Claim) -> str:
-    changed = ", ".join(f"{key}={value}" for key, value in said.changes.items())
+    changed = ", ".join(_changes(said))
     also = f" Changed: {changed}." if changed else ""
     return f"Scaled down: {said.scale}. {plural(round(said.minutes), 'minute')} of training in all.{also}"
+
+
+def _changes(said: Claim) -> list[str]:
+    return [f"{key}={plain(value)}" for key, value in said.changes.items()]
+
+
+def _seeds(said: Claim) -> list[str]:
+    return ["--seeds", ",".join(map(str, said.seeds))] if said.seeds else []
 
 
 def _drawn(finding: Finding, said: Claim) -> Figure:
     lines = []
     for row in finding.rows:
         ours = row.ours or Interval()
-        line = intervals.Line(row.variant, ours.mean, ours.low, ours.high, row.values, said.seeds, paper=row.paper)
+        seeds = said.seeds if len(row.values) == len(said.seeds) else ()
+        line = intervals.Line(row.variant, ours.mean, ours.low, ours.high, row.values, seeds, paper=row.paper)
         lines.append(line)
     name = f"claim-{finding.figure}".replace(".", "-").replace("_", "-")
-    return intervals.figure(name, f"{finding.title} by variant".capitalize(), finding.unit, lines, finding.unit)
+    label = f"{finding.unit}, {'less' if finding.less_is_better else 'more'} is better"
+    return intervals.figure(name, f"{finding.heading} by variant", label, lines, finding.unit)
 
 
 def _table(finding: Finding) -> Markup:
