@@ -37,7 +37,7 @@ def _claim(told: dict[str, Any]) -> Iterator[str]:
     for finding in told["findings"]:
         titles = ("variant", f"paper, {finding['unit']}", f"here, {finding['unit']}", "by seed")
         yield f"{finding['title'].capitalize()}:"
-        yield table(titles, [(row["variant"], *cells(row)) for row in finding["rows"]], numbers=[1, 2, 3])
+        yield table(titles, cells(finding), numbers=[1, 2, 3])
         yield "\n".join(f"- {line}." for line in orders(finding))
 
 

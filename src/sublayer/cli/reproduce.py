@@ -103,6 +103,6 @@ def _finding(finding: dict[str, Any], params: dict[str, int]) -> Table:
     unit = finding["unit"]
     table = figures_table(("variant",), ("params", f"paper, {unit}", f"ours, {unit}"), ("by seed",))
     table.title, table.title_justify, table.title_style = finding["title"], "left", "italic"
-    for row in finding["rows"]:
-        table.add_row(row["variant"], short(params[row["variant"]]), *cells(row))
+    for variant, *figures in cells(finding):
+        table.add_row(variant, short(params[variant]), *figures)
     return table

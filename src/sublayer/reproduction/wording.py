@@ -12,15 +12,19 @@ def orders(finding: Mapping[str, Any]) -> list[str]:
     return before + [f"{pair['one']} like {pair['other']}: {pair['seen']}" for pair in finding.get("alike", ())]
 
 
-def cells(row: dict[str, Any]) -> tuple[str, str, str]:
-    """The paper's figure, ours with its interval, and that of each seed."""
-    ours, paper = row["ours"], row["paper"]
-    size = max(abs(paper or 0), abs(ours["mean"]) if ours else 0)
+def cells(finding: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Of each variant: its name, the paper's figure, ours with its interval, and that of each seed."""
+    known = (value for row in finding["rows"] for value in (row["paper"], (row["ours"] or {}).get("mean")))
+    size = max((abs(value) for value in known if value is not None), default=0.0)
 
     def figure(value: float | None) -> str:
         if value is None:
             return "—"
         return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
 
-    half = "" if ours is None or ours["high"] is None else f" ± {figure(ours['high'] - ours['mean'])}"
-    return figure(paper), figure(ours and ours["mean"]) + half, ", ".join(map(figure, row["values"]))
+    def row_of(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+        ours: Mapping[str, Any] = row["ours"] or {"mean": None, "high": None}
+        half = "" if ours["high"] is None else f" ± {figure(ours['high'] - ours['mean'])}"
+        return row["variant"], figure(row["paper"]), figure(ours["mean"]) + half, ", ".join(map(figure, row["values"]))
+
+    return [row_of(row) for row in finding["rows"]]

@@ -112,8 +112,7 @@ def _drawn(finding: Finding, said: Claim) -> Figure:
 
 
 def _table(finding: Finding) -> Markup:
-    told = [cells(row.model_dump()) for row in finding.rows]
-    titles = f"paper, {finding.unit}", f"here, {finding.unit}", "by seed"
-    columns = [Column("variant", [row.variant for row in finding.rows], number=False)]
-    columns += [Column(title, [row[n] for row in told]) for n, title in enumerate(titles)]
+    titles = "variant", f"paper, {finding.unit}", f"here, {finding.unit}", "by seed"
+    told = zip(*cells(finding.model_dump()), strict=True)
+    columns = [Column(title, found, number=title != "variant") for title, found in zip(titles, told, strict=False)]
     return table(columns, "± is 95 % over seeds (Student's t)")
