@@ -21,10 +21,9 @@ class Debts:
         self.loop, self.plan, self.weights = loop, loop.plan, weights
         self.to_weights = [torch.zeros_like(weight) for weight in weights]
         self.to_k, self.to_v = (to.clone(memory_format=torch.contiguous_format) for to in (to_k, to_v))
-        source_k, source_v = ([self.to_weights[both[n]] for both in self.plan.sources] for n in (0, 1))
         self.to_keys, self.to_values = (
-            [to.flatten(0, 1) for to in (*both.unbind(0), *source)]
-            for both, source in ((self.to_k, source_k), (self.to_v, source_v))
+            [to.flatten(0, 1) for to in (*own.unbind(0), *(self.to_weights[both[n]] for both in self.plan.sources))]
+            for n, own in enumerate((self.to_k, self.to_v))
         )
         B, like = loop.shape[1], loop.x_NTBD
         self.owed = [self._room(sublayer, block) for sublayer in self.plan.sublayers]

@@ -14,6 +14,7 @@ from sublayer.nn.stack.unrolled import dropout
 from sublayer.nn.stack.unrolled.plan import Norm, Plan, Sublayer
 
 HELD = {"x_NTBD", "k", "v", "m_TRBD", "kept", "of_memory", "weights", "x_NT", "keys", "values", "fades"}
+"""What a loop has of its places, its weights, and views of either."""
 
 
 class Loop:
@@ -127,13 +128,9 @@ class Loop:
         # Products of few rows are quicker with matrices that lie as they are read.
         plan, self.weights = self.plan, [one.contiguous() for one in self.weights]
         self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
-        k, v = (
-            zip(*((self.weights[k], self.weights[v]) for k, v in plan.sources), strict=True)
-            if plan.sources
-            else ((), ())
-        )
         self.keys, self.values = (
-            [one.flatten(0, 1) for one in (*both.unbind(0), *source)] for both, source in ((self.k, k), (self.v, v))
+            [one.flatten(0, 1) for one in (*own.unbind(0), *(self.weights[both[n]] for both in plan.sources))]
+            for n, own in enumerate((self.k, self.v))
         )
         self.fades = {one.fade: self._by_group(one.fade) for one in plan.sublayers if one.fade is not None}
         gaps = {b - a for a, b in zip(plan.ends, plan.ends[1:], strict=False)}
