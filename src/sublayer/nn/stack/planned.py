@@ -44,6 +44,8 @@ def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene
         return False
     if not all(_known(sublayer) for sublayer in sublayers) or hooked(*stack.modules()):
         return False
+    if not any(isinstance(sublayer.part, Recall) for sublayer in sublayers):
+        return False
     if stack.config.shared and not (_plain(stack.norm) and type(stack.key_value) is nn.Linear):
         return False
     recalls: list[Recall] = [one.part for one in stack.sublayers if isinstance(one.part, Recall)]  # pyright: ignore[reportAssignmentType]
@@ -51,6 +53,8 @@ def serves(stack: Feedback, sublayers: Sequence[nn.Module], x_BLD: Tensor, scene
     by_distance = isinstance(first.position, RelativeKey) or any(recall.span is not None for recall in recalls)
     crossed = [one.part for one in stack.sublayers if isinstance(one.part, Cross)]
     alike = all(_like(first, recall) for recall in recalls) and all(_sizes(first) == _sizes(one) for one in crossed)
+    if not all(recall.key_value is None or type(recall.key_value) is nn.Linear for recall in recalls):
+        return False
     return alike and (_in_step(scene) or not by_distance)
 
 
