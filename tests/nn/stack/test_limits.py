@@ -53,7 +53,7 @@ def test_attentions_that_differ(changes, dropped):
         torch.manual_seed(seed)
         return model(ids)[0], model(ids, None, valid)[0][valid]
 
-    for seed in range(4):
+    for seed in range(4 if dropped else 1):
         assert_plain(model, lambda model, seed=seed: read(model, seed))
 
 
