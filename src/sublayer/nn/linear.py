@@ -1,10 +1,16 @@
 """Linear maps as the family starts them: weights normal with deviation 0.02, biases zero."""
 
+from typing import Literal
+
 import torch
 from torch import nn
 
 DEVIATION = 0.02
 """GPT-2's: about 1/√inputs of a model some thousands wide."""
+
+Spread = Literal["fixed", "unit"]
+"""Of vectors that are looked up: how widely they start."""
+DEVIATIONS: dict[Spread, float] = {"fixed": DEVIATION, "unit": 1.0}
 
 
 def linear(wide: int, out: int, bias: bool) -> nn.Linear:

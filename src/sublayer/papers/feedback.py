@@ -1,7 +1,7 @@
 """Feedback Transformer: every layer reads what all layers made of the past."""
 
 from sublayer.nn.attention import AdaptiveSpan
-from sublayer.nn.embedding import TokenEmbedding
+from sublayer.nn.embedding import LinearHead, TokenEmbedding
 from sublayer.nn.memory import Segment
 from sublayer.nn.model import Decoder
 from sublayer.nn.position import RelativeKey
@@ -16,8 +16,12 @@ FAN = "Fan et al. 2020, Addressing Some Limitations of Transformers with Feedbac
 def feedback(base: Decoder.Config) -> Decoder.Config:
     """One memory for all layers, of what all layers put out before: each place is computed after the one before it.
 
-    The model of characters, on bytes; with a projection to keys and values for each layer (shared=false) it has the
-    10.7 M parameters of Table 9. Norms before the parts, a trained vector on keys for each of 512 distances.
+    The model of characters, on bytes; with a projection to keys and values for each layer (shared=false) and the 50
+    characters of Penn Treebank (vocab=50) it has the 10.7 M parameters of Table 9. Norms before the parts, a trained
+    vector on keys for each of 512 distances.
+
+    Weights start as in the authors' code: vectors of tokens and distances with a deviation of 1, so that what is
+    remembered of a place tells its token from the first step on, and matrices as widely as their inputs ask.
     """
     memory = Segment.Config(length=512, span="exact")
     stack = Feedback.Config.parse(
@@ -26,12 +30,14 @@ def feedback(base: Decoder.Config) -> Decoder.Config:
             "kind": "feedback",
             "layout": "(sf)x6",
             "residual": PreNorm.Config(),
-            "position": RelativeKey.Config(clip=512),
+            "position": RelativeKey.Config(clip=512, spread="unit"),
             "final_norm": LayerNorm.Config(),
+            "spread": "width",
         }
     )
     changes = {"s.heads": 4, "s.bias": False, "s.dropout": 0.5, "s.memory": memory, "f.inner": None, "f.dropout": 0.5}
-    return base.but(stack=stack, vocab=256, dim=384, embedding=TokenEmbedding.Config()).but(changes)
+    tokens = TokenEmbedding.Config(spread="unit")
+    return base.but(stack=stack, vocab=256, dim=384, embedding=tokens, head=LinearHead.Config()).but(changes)
 
 
 @paper("feedback-tasks", parent="feedback", cite=f"{FAN} (Table 9, random walk and algorithmic)")

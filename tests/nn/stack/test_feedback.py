@@ -12,7 +12,8 @@ from sublayer.nn.stack.unrolled import back
 from sublayer.testing import LAWS, Trial, small
 from sublayer.testing.trial import by_reference
 
-BASE = small(sublayer.config("feedback"))
+BASE = small(sublayer.config("feedback")).but(head="tied")
+"""What is compared is what leaves the stack; a head with weights of its own would stand idle."""
 SPAN = {"kind": "adaptive", "limit": 5, "ramp": 2, "start": 0.5}
 VARIANTS = {
     "weighted": {},

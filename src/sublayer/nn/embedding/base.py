@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sublayer.nn.config import Config, Rate
+from sublayer.nn.linear import DEVIATION
 from sublayer.nn.residual.norm import Norm
 
 
@@ -105,9 +106,9 @@ class Embedding(nn.Module):
         return self.drop(self.norm(x_BLD))
 
 
-def table(rows: int, wide: int) -> nn.Parameter:
+def table(rows: int, wide: int, deviation: float = DEVIATION) -> nn.Parameter:
     """A matrix as the family starts them: normal with deviation 0.02."""
-    return nn.Parameter(torch.empty(rows, wide).normal_(std=0.02))
+    return nn.Parameter(torch.empty(rows, wide).normal_(std=deviation))
 
 
 def first_outside(ids: Tensor, size: int) -> int:

@@ -7,12 +7,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sublayer.nn.embedding.base import Embedding, table
+from sublayer.nn.linear import DEVIATIONS, Spread
 
 
 class TokenEmbedding(Embedding):
     """e(id) = W[id]."""
 
     class Config(Embedding.Config, tag="token"):
+        spread: Spread = "fixed"
+        """How vectors start: with a deviation of 0.02, or of 1, with which they stay the loudest in a residual stream
+        for long. A head that shares them wants 0.02."""
+
         def token_params(self, vocab: int, dim: int) -> int:
             return vocab * dim
 
@@ -21,7 +26,7 @@ class TokenEmbedding(Embedding):
 
     def __init__(self, config: Config, vocab: int, dim: int) -> None:
         super().__init__(config, vocab, dim)
-        self.weight_VD = table(vocab, dim)
+        self.weight_VD = table(vocab, dim, DEVIATIONS[config.spread])
 
     @property
     def matrix(self) -> Float[Tensor, "V D"]:

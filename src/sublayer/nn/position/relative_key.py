@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sublayer.nn.config import Count
+from sublayer.nn.linear import DEVIATIONS, Spread
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.scene import Scene
 
@@ -19,6 +20,9 @@ class RelativeKey(Position):
     class Config(Position.Config, tag="relative_key"):
         clip: Count = 512
         """Distances beyond this look alike."""
+        spread: Spread = "fixed"
+        """How vectors start: with a deviation of 0.02, or of 1, with which heads look at places of their own from the
+        first step on."""
 
         def build(self, dim: int, head_dim: int) -> Position:
             return KeyTable(self, head_dim)
@@ -58,4 +62,4 @@ class KeyTable(Position):
     def __init__(self, config: RelativeKey.Config, head_dim: int) -> None:
         super().__init__()
         self.clip = config.clip
-        self.key_RK = nn.Parameter(torch.empty(config.clip + 1, head_dim).normal_(std=0.02))
+        self.key_RK = nn.Parameter(torch.empty(config.clip + 1, head_dim).normal_(std=DEVIATIONS[config.spread]))
