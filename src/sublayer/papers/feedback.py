@@ -44,7 +44,7 @@ def feedback(base: Decoder.Config) -> Decoder.Config:
 def feedback_tasks(base: Decoder.Config) -> Decoder.Config:
     """Four layers that track a state over 100 places, each with its own projection to keys and values: 3.2 M."""
     changes = {"s.memory.length": 100, "s.dropout": 0.2, "f.dropout": 0.2, "position.clip": 100}
-    return base.but(changes, dim=256, layout="(sf)x4", shared=False)
+    return base.but(changes, vocab=32, dim=256, layout="(sf)x4", shared=False)
 
 
 @paper("feedback-enwik8", parent="feedback", cite=f"{FAN} (Table 9, enwik8)")

@@ -107,8 +107,8 @@ def counting_long() -> Claim:
 @claim("feedback/random-walk")
 def random_walk() -> Claim:
     says = "It knows where a walker is after many steps and turns; a Transformer of its size does not."
-    own = {"data.size": 5, "data.length": 32, "data.episodes": 50_000, "train.steps": 3000, "train.lr": 7e-4}
-    grown = {"train.grow_from": 8, "train.grow_over": 1000}
+    own = {"data.size": 5, "data.length": 32, "data.episodes": 50_000, "train.steps": 2000, "train.lr": 2e-3}
+    grown = {"train.grow_from": 8, "train.grow_over": 700}
     shorter, found = "32 actions on a grid of 5×5 for 100 on 8×8", [right("places", 68.0, 100.0)]
     return on_task("random-walk", says, shorter, found, 32, {**own, **grown})
 
@@ -116,14 +116,11 @@ def random_walk() -> Claim:
 def programs(variables: int, transformer: float, feedback: float) -> Claim:
     says = f"It runs programs with {variables} variables; a Transformer of its size does not."
     data = {"data.variables": variables, "data.length": 12, "data.asked": "name", "data.episodes": 200_000}
-    begun = {"layout": "(sf)x1", "spread": "width", "embedding.norm": "layer"}
     rows = {"train.batch": 128, "train.grow_from": 40, "train.grow_over": 400}
-    budget = {"train.steps": 2400, "train.lr": 1.5e-3}
+    budget = {"layout": "(sf)x1", "train.steps": 2000, "train.lr": 1.5e-3}
     found = [right("printed values", transformer, feedback)]
     shorter = "programs of 12 statements for 100, asked at the printed name, not at the `;` after it"
-    return on_task(
-        f"algorithmic-{variables}", says, shorter, found, 110, {**data, **begun, **rows, **budget}, "1 layer"
-    )
+    return on_task(f"algorithmic-{variables}", says, shorter, found, 110, {**data, **rows, **budget}, "1 layer")
 
 
 @claim("feedback/algorithmic-3")
