@@ -116,11 +116,14 @@ def random_walk() -> Claim:
 def programs(variables: int, transformer: float, feedback: float) -> Claim:
     says = f"It runs programs with {variables} variables; a Transformer of its size does not."
     data = {"data.variables": variables, "data.length": 12, "data.asked": "name", "data.episodes": 200_000}
+    begun = {"layout": "(sf)x1", "embedding.norm": "layer", "embedding.spread": "fixed", "position.spread": "fixed"}
     rows = {"train.batch": 128, "train.grow_from": 40, "train.grow_over": 400}
-    budget = {"layout": "(sf)x1", "train.steps": 2000, "train.lr": 1.5e-3}
+    budget = {"train.steps": 2400, "train.lr": 1.5e-3}
     found = [right("printed values", transformer, feedback)]
     shorter = "programs of 12 statements for 100, asked at the printed name, not at the `;` after it"
-    return on_task(f"algorithmic-{variables}", says, shorter, found, 110, {**data, **rows, **budget}, "1 layer")
+    return on_task(
+        f"algorithmic-{variables}", says, shorter, found, 110, {**data, **begun, **rows, **budget}, "1 layer"
+    )
 
 
 @claim("feedback/algorithmic-3")
@@ -147,10 +150,11 @@ def on_characters(
     alike: Sequence[tuple[str, str]] = (),
 ) -> Claim:
     found = [Finding("bits_per_byte", "validation", "bits/byte", order, alike=alike, less_is_better=True)]
-    budget = {"train.tokens": 2_000_000, "train.batch": 8, "train.length": 64, "train.warmup": 100, "train.lr": 2e-3}
+    rows = {"train.carry": False, "train.batch": 8, "train.length": 64}
+    budget = {"train.tokens": 3_200_000, "train.warmup": 200, "train.lr": 6e-3}
     sizes = {**SMALL, "s.memory.length": 64, "position.clip": 64}
-    scale = f"{smaller}; 2 M bytes of Python for 5 M of Penn Treebank"
-    own = {**sizes, **budget, "train.eval_tokens": 100_000, **changes}
+    scale = f"{smaller}; 3.2 M bytes of Python, 64 at a time, for 15,000 steps on Penn Treebank with a span of 512"
+    own = {**sizes, **rows, **budget, "train.eval_tokens": 100_000, **changes}
     return Claim(f"feedback/{name}", f"{PAPER}, {where}", says, scale, variants, found, own)
 
 

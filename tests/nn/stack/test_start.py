@@ -51,7 +51,9 @@ def test_a_map_that_is_drawn_otherwise_stays_so():
 
 @pytest.mark.parametrize(("spread", "expected"), [("fixed", 0.02), ("unit", 1.0)])
 def test_vectors_that_are_looked_up_start_as_widely_as_asked(spread, expected):
-    config = registry.config("feedback").but({"s.heads": 4, "embedding.spread": spread, "position.spread": spread}, dim=64)
+    config = registry.config("feedback").but(
+        {"s.heads": 4, "embedding.spread": spread, "position.spread": spread}, dim=64
+    )
     model = config.build()
     for vectors in (model.embedding.matrix, model.stack.position.key_RK):
         assert float(vectors.detach().std()) == pytest.approx(expected, rel=0.05)
