@@ -80,8 +80,9 @@ def test_every_activation_and_its_slope(changes, served):
     assert served[0] == 1
 
 
-@pytest.mark.parametrize("batch", [1, 3, 16, 21])
-@pytest.mark.parametrize("residual", ["pre_norm", "post_norm"])
+@pytest.mark.parametrize(
+    ("batch", "residual"), [(1, "pre_norm"), (3, "post_norm"), (16, "pre_norm"), (21, "pre_norm"), (21, "post_norm")]
+)
 def test_every_number_of_rows_and_threads(batch, residual, served, monkeypatch):
     """Threads share the features, or have rows of their own; and none of it changes a bit of what the loop gives."""
     trial = Trial(BASE.but({**LARGE, **SMOOTH, "residual": residual}, dim=40), batch=batch, cuts=(3, 34))
