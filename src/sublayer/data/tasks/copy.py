@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from pydantic import model_validator
 
 from sublayer.data.tasks.base import Task
 from sublayer.data.tasks.dice import Dice
@@ -18,6 +21,9 @@ class Copy(Task):
 
     Test is longer than train. An episode is a row by itself. That all answers are right means that greedy generation
     would write them; that most are says less, since generation goes on from its own mistakes.
+
+    Where all episodes of train are alike long, every answer to copy stands as far behind its digit as any other, and
+    looking that far back is all there is to learn. Lengths that vary (`shortest=1`) ask to find the digit.
     """
 
     alone = True
@@ -25,6 +31,8 @@ class Copy(Task):
     class Config(Task.Config, tag="copy"):
         length: Count = 40
         """Digits, of train and valid."""
+        shortest: Count | None = None
+        """Of train and valid: lengths are drawn from this to `length`; None: all have `length`."""
         test_length: Count = 400
         """Digits, of test."""
 
@@ -34,6 +42,12 @@ class Copy(Task):
         def longest(self, part: str) -> int:
             return 2 * self.digits(part)
 
+        @model_validator(mode="after")
+        def _ordered(self) -> Any:
+            if self.shortest is not None and self.shortest > self.length:
+                raise ValueError(f"shortest={self.shortest} is more than length={self.length}; use at most as many")
+            return self
+
     config: Config
 
     @property
@@ -41,14 +55,24 @@ class Copy(Task):
         return (*map(str, range(DIGITS)), "|")
 
     def make(self, dice: Dice, count: int, part: str) -> Block:
-        digit_EL = dice.roll(DIGITS, count, self.config.digits(part)).astype(np.int8)
-        answer_EL = self.answer(digit_EL)
-        separator_E1 = np.full((count, 1), SEPARATOR, np.int8)
-        inputs_EL = np.hstack([digit_EL, separator_E1, answer_EL[:, :-1]])
-        return inputs_EL, np.hstack([np.full_like(digit_EL, -1), answer_EL])
+        digits = self.config.digits(part)
+        digit_EL = dice.roll(DIGITS, count, digits).astype(np.int8)
+        shortest = digits if part == "test" else self.config.shortest or digits
+        size_E1 = shortest + dice.roll(digits - shortest + 1, count, 1)
+        place_L = np.arange(self.config.longest(part))
+        n_EL = place_L - size_E1  # 0 at the separator, where the first digit of the answer is asked for
 
-    def answer(self, digit_EL: np.ndarray) -> np.ndarray:
-        return digit_EL
+        def digit(which: np.ndarray) -> np.ndarray:
+            return np.take_along_axis(digit_EL, np.broadcast_to(which.clip(0, digits - 1), n_EL.shape), axis=1)
+
+        answer_EL, before_EL = (digit(self.source(n, size_E1)) for n in (n_EL, n_EL - 1))
+        inputs_EL = np.select([n_EL < 0, n_EL == 0, n_EL < size_E1], [digit(place_L), SEPARATOR, before_EL], -1)
+        asked_EL = (n_EL >= 0) & (n_EL < size_E1)
+        return inputs_EL.astype(np.int8), np.where(asked_EL, answer_EL, -1).astype(np.int8)
+
+    def source(self, n: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Which of the digits the n-th of the answer is."""
+        return n
 
 
 class Reverse(Copy):
@@ -57,5 +81,5 @@ class Reverse(Copy):
     class Config(Copy.Config, tag="reverse"):
         pass
 
-    def answer(self, digit_EL: np.ndarray) -> np.ndarray:
-        return digit_EL[:, ::-1]
+    def source(self, n: np.ndarray, size: np.ndarray) -> np.ndarray:
+        return size - 1 - n
