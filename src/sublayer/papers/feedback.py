@@ -20,7 +20,7 @@ def feedback(base: Decoder.Config) -> Decoder.Config:
     characters of Penn Treebank (vocab=50) it has the 10.7 M parameters of Table 9. Norms before the parts, a trained
     vector on keys for each of 512 distances.
 
-    Weights start as in the authors' code: vectors of tokens and distances with a deviation of 1, so that what is
+    Weights start much as in the authors' code: vectors of tokens and distances with a deviation of 1, so that what is
     remembered of a place tells its token from the first step on, and matrices as widely as their inputs ask.
     """
     memory = Segment.Config(length=512, span="exact")
