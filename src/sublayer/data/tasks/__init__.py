@@ -1,4 +1,4 @@
-"""Tasks: episodes drawn by a seed, with an exact answer to each question (Fan et al. 2021, sections 4.1 and 7).
+"""Tasks: episodes drawn by a seed, with an exact answer to each question (Fan et al. 2020, sections 4.1 and 7).
 
 walk = Task.named("random-walk").but(size=5).build()
 for batch in Episodes(walk.train, batch=16):

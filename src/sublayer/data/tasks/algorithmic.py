@@ -1,4 +1,4 @@
-"""Algorithmic: what a program prints, while it is read (Fan et al. 2021, sections 4.1.2 and 7.4, Table 7)."""
+"""Algorithmic: what a program prints, while it is read (Fan et al. 2020, sections 4.1.2 and 7.4, Table 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copy and reverse: digits, written down again (Kaiser & Sutskever 2015; Fan et al. 2021, section 4.1.1)."""
+"""Copy and reverse: digits, written down again (Kaiser & Sutskever 2015; Fan et al. 2020, section 4.1.1)."""
 
 from __future__ import annotations
 

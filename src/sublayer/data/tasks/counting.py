@@ -1,4 +1,4 @@
-"""Counting: as many B's as there were A's (Fan et al. 2021, section 4.1.1)."""
+"""Counting: as many B's as there were A's (Fan et al. 2020, section 4.1.1)."""
 
 from __future__ import annotations
 
