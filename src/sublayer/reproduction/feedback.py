@@ -108,7 +108,7 @@ def counting() -> Claim:
 @claim("feedback/counting-long")
 def counting_long() -> Claim:
     says, found = "It counts long sequences better than a Transformer.", [counted(82.4, 95.3)]
-    own = {"data.length": 100, "train.batch": 16, "train.steps": 3000, "train.lr": 1e-3}
+    own = {"data.length": 100, "train.batch": 16, "train.steps": 2000, "train.lr": 1e-3}
     return on_task("counting-long", says, "up to 100 letters for 1,000", found, 201, own)
 
 
