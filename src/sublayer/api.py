@@ -102,9 +102,8 @@ def resume(
     from sublayer.training import resume as resume_run
 
     load_installed_plugins()
-    other, of = split(changes or {})
-    if other or of["data"]:
-        key = next(iter({**other, **of["data"]}))
+    _, of = split(changes or {})
+    if key := next((key for key in changes or {} if not key.startswith("train.")), None):
         raise ConfigError(f"{key}: a run keeps its model and its data; only train.… keys can change on the way")
     return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, quiet=quiet)
 

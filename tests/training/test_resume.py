@@ -119,7 +119,7 @@ def test_interrupted_while_tidying_up(book, tmp_path, monkeypatch, place, nth):
         ({"train.steps": 0}, "steps: input should be greater than or equal to 1"),
         ({"train.steps": None}, "are all none, so training would not end"),
         ({"dim": 32}, "dim: a run keeps its model and its data; only train"),
-        ({"data.tokenizer": "bpe"}, "a run keeps its model and its data"),
+        ({"data.tokenizer": "bpe"}, r"data\.tokenizer: a run keeps its model and its data"),
     ],
     ids=str,
 )

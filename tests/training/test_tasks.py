@@ -35,6 +35,13 @@ def train(out, name, paper="gpt2", **more):
     return sublayer.train(paper, f"task:{name}", out, tiny.changes(paper, **{**TASKS[name], **FEW, **more}), quiet=True)
 
 
+def test_rows_too_short_to_ask_anything_are_no_beginning_to_explode_from(tmp_path):
+    run = train(tmp_path / "run", "copy", train__grow_from=4, train__grow_over=2, train__lr=1e-6)
+    losses = [line["loss"] for line in run.metrics if "loss" in line]
+    assert losses[0] == 0
+    assert losses[-1] > 1.5
+
+
 @pytest.mark.parametrize("paper", ["gpt2", "transformer-xl"])
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_trains_and_is_scored(tmp_path, name, paper):

@@ -21,7 +21,7 @@ class TrainConfig(Config, tag="train"):
     steps: Count | None = 1000
     """The budget in optimiser steps; null for no limit."""
     tokens: Count | None = None
-    """The budget in tokens read; the first budget that is spent ends the training."""
+    """The budget in tokens read, what fills up rows included; the first budget that is spent ends the training."""
     minutes: Positive | None = None
     """The budget in wall time."""
     batch: Annotated[Count, Field(le=2**20)] = 16

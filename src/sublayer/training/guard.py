@@ -29,8 +29,8 @@ def _wrong(loss: float, norm: float, first: float | None, limit: float) -> str |
         return f"the loss is {loss}"
     if not math.isfinite(norm):
         return f"the norm of the gradient is {norm}"
-    if first is not None and loss > limit * max(first, 1.0):  # a loss that is small already may well double
-        return f"the loss is {loss:.3g}, more than {limit:g} times the first, {first:.3g}"
+    if first is not None and loss > (most := limit * max(first, 1.0)):  # a loss that is small already may well double
+        return f"the loss is {loss:.3g}, more than {most:.3g}, after a first of {first:.3g}"
     return None
 
 

@@ -40,7 +40,7 @@ def train_on(
         rate = config.rate * schedule.rate(progress.step, config.warmup, spent)
         losses, norm = take_step(trainee, config, world, rate)
         recent.add(losses, norm)
-        if progress.first is None:
+        if not progress.first:  # a batch that asks for no answer has a loss of 0
             progress.first = world.mean(losses["loss"])
         tell.step(progress, budget)
 

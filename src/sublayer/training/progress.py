@@ -13,7 +13,7 @@ class Progress:
     tokens: int = 0
     """Tokens read."""
     first: float | None = None
-    """The loss of the first step, against which an explosion is told."""
+    """The loss of the first step that asks for an answer, against which an explosion is told."""
     best: float | None = None
     """The least loss on valid."""
     best_step: int | None = None
