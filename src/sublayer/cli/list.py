@@ -65,6 +65,7 @@ def _print_tasks(as_json: bool) -> None:
     from rich.table import Table
 
     from sublayer.data import Task
+    from sublayer.runs.wording import change
 
     configs = {name: Task.named(name) for name in Task.names()}
     about = {name: " ".join((getdoc(config.owner) or "").split("\n\n")[0].split()) for name, config in configs.items()}
@@ -76,7 +77,7 @@ def _print_tasks(as_json: bool) -> None:
     for title in ("task", "what is asked", "keys"):
         table.add_column(title, overflow="fold", min_width=16)
     for name in configs:
-        words = " ".join(f"data.{key}={value}" for key, value in keys[name].items())
+        words = " ".join(change(f"data.{key}", value) for key, value in keys[name].items())
         table.add_row(f"task:{name}", about[name], words)
     Console(highlight=False).print(table)
 

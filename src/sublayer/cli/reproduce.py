@@ -79,12 +79,12 @@ def _print_page(told: dict[str, Any], place: str) -> None:
     from rich.console import Console
 
     from sublayer.reproduction.wording import orders
-    from sublayer.runs.wording import command, plural
+    from sublayer.runs.wording import change, command, plural
 
     console = Console(highlight=False)
     console.print(f"[bold]{told['claim']}[/]  {told['source']}")
     console.print(told["says"], markup=False)
-    changed = ", ".join(f"{key}={value}" for key, value in told["changes"].items())
+    changed = ", ".join(change(key, value) for key, value in told["changes"].items())
     console.print(f"scaled down: {told['scale']}" + (f"; changed: {changed}" if changed else ""), markup=False)
     for finding in told["findings"]:
         console.print()

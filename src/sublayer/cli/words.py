@@ -35,11 +35,12 @@ def read_value(text: str) -> Any:
 
 
 def read_seeds(said: str) -> tuple[int, ...]:
-    """How many, or which: `3` → (0, 1, 2), `3,5,8` as they are."""
-    words = said.split(",")
+    """How many, or which: `3` → (0, 1, 2), `3,5,8` as they are, `8,` → (8,)."""
+    first, *more = said.split(",")
+    words = [first, *(more[:-1] if more[-1:] == [""] else more)]
     if not all(word.strip().isdecimal() for word in words):
         raise ValueError(f"--seeds {said!r}: expected how many, or which with commas; write --seeds 3 or --seeds 3,5,8")
-    return tuple(range(int(said))) if len(words) == 1 else tuple(map(int, words))
+    return tuple(map(int, words)) if more else tuple(range(int(said)))
 
 
 def print_json(told: Any) -> None:

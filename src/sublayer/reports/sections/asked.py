@@ -8,6 +8,7 @@ from typing import Any
 
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import command, folded, listing, paragraph
+from sublayer.runs.wording import change, seeds
 
 Words = list[str]
 SEALS = ("format", "sha256")
@@ -55,7 +56,7 @@ def train_words(asked: dict[str, Any], without: tuple[str, ...] = ()) -> Words:
 
     usual, train = TrainConfig().model_dump(), _Asked(asked).some("train")
     differ = ((name, value) for name, value in train.items() if name in usual and value != usual[name])
-    return [f"train.{name}={_plain(value)}" for name, value in differ if name not in without]
+    return [change(f"train.{name}", value) for name, value in differ if name not in without]
 
 
 def _search(asked: _Asked) -> Words:
@@ -86,14 +87,16 @@ def _proxies(asked: _Asked) -> Words:
 def _compare(asked: _Asked) -> Words:
     variants = [one for one in asked.many("variants") if isinstance(one, dict)]
     words = [f"{one.get('slug', 'model')}.json" for one in variants]
-    seeds = ",".join(_plain(one) for one in asked.many("seeds"))
-    words += [*data_words(asked), *(["--seeds", seeds] if seeds else [])]
+    words += [*data_words(asked), *_seeds(asked)]
     return words + (train_words(variants[0], without=("seed",)) if variants else [])
 
 
 def _supernet(asked: _Asked) -> Words:
-    seeds = ",".join(_plain(one) for one in asked.many("seeds"))
-    return ["model.json", *data_words(asked), *(["--seeds", seeds] if seeds else []), *train_words(asked)]
+    return ["model.json", *data_words(asked), *_seeds(asked), *train_words(asked)]
+
+
+def _seeds(asked: _Asked) -> Words:
+    return ["--seeds", seeds(asked.many("seeds"))] if asked.many("seeds") else []
 
 
 def _space_words(space: _Asked) -> Words:

@@ -10,10 +10,10 @@ from sublayer.reports.comparison import Interval
 from sublayer.reports.folders import KINDS, Found, Record, read
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup, tag
-from sublayer.reports.section import Column, Section, command, heading, paragraph, plain, table
+from sublayer.reports.section import Column, Section, command, heading, paragraph, table
 from sublayer.reports.sections import compare
 from sublayer.reproduction.wording import cells, orders
-from sublayer.runs.wording import plural
+from sublayer.runs.wording import change, plural, seeds
 
 
 class Row(Record):
@@ -92,11 +92,11 @@ def _scale(said: Claim) -> str:
 
 
 def _changes(said: Claim) -> list[str]:
-    return [f"{key}={plain(value)}" for key, value in said.changes.items()]
+    return [change(key, value) for key, value in said.changes.items()]
 
 
 def _seeds(said: Claim) -> list[str]:
-    return ["--seeds", ",".join(map(str, said.seeds))] if said.seeds else []
+    return ["--seeds", seeds(said.seeds)] if said.seeds else []
 
 
 def _drawn(finding: Finding, said: Claim) -> Figure:
