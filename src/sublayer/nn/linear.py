@@ -1,4 +1,4 @@
-"""Linear maps as the family starts them: weights normal with deviation 0.02, biases zero."""
+"""How weights start: linear maps, and vectors that are looked up; normal, biases zero."""
 
 from typing import Literal
 

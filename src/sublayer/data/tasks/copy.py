@@ -19,8 +19,8 @@ SEPARATOR = DIGITS
 class Copy(Task):
     """The digits and a separator are read; the same digits are to be written, each from the right ones before it.
 
-    Test is longer than train. An episode is a row by itself. That all answers are right means that greedy generation
-    would write them; that most are says less, since generation goes on from its own mistakes.
+    Test may be longer than train. An episode is a row by itself. That all answers are right means that greedy
+    generation would write them; that most are says less, since generation goes on from its own mistakes.
 
     Where all episodes of train are alike long, every answer to copy stands as far behind its digit as any other, and
     looking that far back is all there is to learn. Lengths that vary (`shortest=1`) ask to find the digit.
@@ -39,6 +39,9 @@ class Copy(Task):
         def digits(self, part: str) -> int:
             return self.test_length if part == "test" else self.length
 
+        def fewest(self, part: str) -> int:
+            return self.digits(part) if part == "test" else self.shortest or self.length
+
         def longest(self, part: str) -> int:
             return 2 * self.digits(part)
 
@@ -55,18 +58,18 @@ class Copy(Task):
         return (*map(str, range(DIGITS)), "|")
 
     def make(self, dice: Dice, count: int, part: str) -> Block:
-        digits = self.config.digits(part)
+        digits, fewest = self.config.digits(part), self.config.fewest(part)
         digit_EL = dice.roll(DIGITS, count, digits).astype(np.int8)
-        shortest = digits if part == "test" else self.config.shortest or digits
-        size_E1 = shortest + dice.roll(digits - shortest + 1, count, 1)
+        size_E1 = fewest + dice.roll(digits - fewest + 1, count, 1)
         place_L = np.arange(self.config.longest(part))
         n_EL = place_L - size_E1  # 0 at the separator, where the first digit of the answer is asked for
 
         def digit(which: np.ndarray) -> np.ndarray:
             return np.take_along_axis(digit_EL, np.broadcast_to(which.clip(0, digits - 1), n_EL.shape), axis=1)
 
-        answer_EL, before_EL = (digit(self.source(n, size_E1)) for n in (n_EL, n_EL - 1))
-        inputs_EL = np.select([n_EL < 0, n_EL == 0, n_EL < size_E1], [digit(place_L), SEPARATOR, before_EL], -1)
+        answer_EL = digit(self.source(n_EL, size_E1))
+        choices = digit(place_L), SEPARATOR, np.roll(answer_EL, 1, axis=1)
+        inputs_EL = np.select([n_EL < 0, n_EL == 0, n_EL < size_E1], choices, -1)
         asked_EL = (n_EL >= 0) & (n_EL < size_E1)
         return inputs_EL.astype(np.int8), np.where(asked_EL, answer_EL, -1).astype(np.int8)
 

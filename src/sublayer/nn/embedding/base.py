@@ -107,7 +107,7 @@ class Embedding(nn.Module):
 
 
 def table(rows: int, wide: int, deviation: float = DEVIATION) -> nn.Parameter:
-    """A matrix as the family starts them: normal with deviation 0.02."""
+    """A matrix as the family starts them: normal, with deviation 0.02 unless another is given."""
     return nn.Parameter(torch.empty(rows, wide).normal_(std=deviation))
 
 

@@ -8,6 +8,7 @@ from pydantic import NonNegativeInt
 from torch import Tensor, nn
 
 from sublayer.nn.config import Count
+from sublayer.nn.linear import DEVIATION
 from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
 
@@ -31,7 +32,7 @@ class Learned(Position):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.offset, self.limit = config.offset, config.limit
-        self.weight = nn.Parameter(torch.empty(config.limit + config.offset, dim).normal_(std=0.02))
+        self.weight = nn.Parameter(torch.empty(config.limit + config.offset, dim).normal_(std=DEVIATION))
 
     def embed(self, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> Float[Tensor, "B L D"]:
         last = scene.start + scene.length - 1 if scene.even else int(scene.i_BL.max())

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sublayer.nn.config import Count
-from sublayer.nn.linear import linear
+from sublayer.nn.linear import DEVIATION, linear
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.position.sinusoidal import sinusoid
 from sublayer.nn.scene import Scene
@@ -96,8 +96,8 @@ class GlobalTerms(Position):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.u_D = nn.Parameter(torch.empty(dim).normal_(std=0.02))
-        self.v_D = nn.Parameter(torch.empty(dim).normal_(std=0.02))
+        self.u_D = nn.Parameter(torch.empty(dim).normal_(std=DEVIATION))
+        self.v_D = nn.Parameter(torch.empty(dim).normal_(std=DEVIATION))
 
 
 def skew(by_distance_BHLM: Float[Tensor, "B H L M"]) -> Float[Tensor, "B H L M"]:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sublayer.nn.config import Count
+from sublayer.nn.linear import DEVIATION
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.scene import Scene
 
@@ -36,8 +37,8 @@ class Shaw(Position):
     def __init__(self, config: Config, head_dim: int) -> None:
         super().__init__()
         self.clip = config.clip
-        self.key_RK = nn.Parameter(torch.empty(2 * config.clip + 1, head_dim).normal_(std=0.02))
-        self.value_RK = nn.Parameter(torch.empty(2 * config.clip + 1, head_dim).normal_(std=0.02))
+        self.key_RK = nn.Parameter(torch.empty(2 * config.clip + 1, head_dim).normal_(std=DEVIATION))
+        self.value_RK = nn.Parameter(torch.empty(2 * config.clip + 1, head_dim).normal_(std=DEVIATION))
 
     def bias(
         self, q_BHLK: Float[Tensor, "B H L K"], scene: Scene, memory: int, scale: float, table: Tensor | None
