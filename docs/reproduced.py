@@ -14,6 +14,7 @@ from typing import Any
 from tables import table
 
 from sublayer.reproduction.wording import cells, orders
+from sublayer.runs.wording import change, command, plural, seeds
 
 KEPT = Path(__file__).parent / "reproduced"
 
@@ -23,7 +24,10 @@ def sections(paper: str) -> Iterator[str]:
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((KEPT / paper).glob("*.json"))]
     if found:
         yield "## Claims, run again"
-        yield "Figures of the paper beside ours; ± is 95 % over seeds (Student's t)."
+        yield (
+            "Figures of the paper beside ours; ± is 95 % over seeds (Student's t). Which is before which is told by "
+            "the differences between two of the same seed."
+        )
     for told in found:
         yield from _claim(told)
 
@@ -31,9 +35,12 @@ def sections(paper: str) -> Iterator[str]:
 def _claim(told: dict[str, Any]) -> Iterator[str]:
     yield f"### {told['claim'].partition('/')[2]}"
     yield f"{told['says']} ({told['source']})"
-    seeds = len(told["seeds"])
-    took = f"{seeds} seeds, {told['minutes']:.0f} minutes of training in all, {told['device']['processor']}"
-    yield f"`sublayer reproduce {told['claim']}`: {told['scale']}. {took}."
+    changes = [change(key, value) for key, value in told["changes"].items()]
+    again = command("reproduce", told["claim"], *changes, "--seeds", seeds(told["seeds"]))
+    took = f"{plural(len(told['seeds']), 'seed')}, {told['minutes']:.0f} minutes of training in all"
+    yield f"`{again}`: {told['scale']}. {took}, {told['device']['processor']}."
+    settings = " ".join(change(key, value) for key, value in told["settings"].items())
+    yield f"For all variants: `{settings}`."
     for finding in told["findings"]:
         titles = ("variant", f"paper, {finding['unit']}", f"here, {finding['unit']}", "by seed")
         yield f"{finding['title'].capitalize()}:"

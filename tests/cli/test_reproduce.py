@@ -32,7 +32,7 @@ def test_a_claim_from_the_command_line(run, tmp_path):
     said = run(*words)
     lines = said.splitlines()
     assert lines[0].startswith(f"{WALK}  Fan et al. 2020, Table 1")
-    assert "scaled down: 2 layers of width 64 for 4 of width 256" in said
+    assert "scaled down: 2 layers of width 64 without dropout for 4 of width 256" in said
     assert "changed: dim=8, layout=(sf)" in said
     figures = [line.split()[-3] for line in lines if line.startswith(("Feedback  ", "Transformer  "))]
     assert figures == ["100.0", "68.0"]

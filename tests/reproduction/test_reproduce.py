@@ -87,6 +87,7 @@ def test_speed_is_told_of_training_and_writing(tmp_path, monkeypatch):
         ([0.6, 0.7, 0.65], [0.9, 0.5, 0.7], "no, within what seeds differ"),
         ([0.9], [0.5], "yes"),
         ([0.5], [0.9], "no"),
+        ([0.0, 0.0], [0.0, 0.0], "no, they are alike here"),
         ([None], [0.9], "not known: there is no figure of one of them"),
         ([0.9, None, 0.8], [0.5, 0.6, None], "yes"),
     ],
@@ -120,6 +121,12 @@ def test_figures_are_told_in_the_papers_unit():
     assert told["rows"][0] == {"variant": "a", "paper": 90.0, "ours": told["rows"][0]["ours"], "values": [40.0, 60.0]}
     assert told["rows"][0]["ours"]["mean"] == 50
     assert told["rows"][1]["ours"] is None
+
+
+def test_what_variants_differ_in_is_not_changed(tmp_path):
+    with pytest.raises(ValueError, match=r"layout: feedback/depth .*\(Feedback 1: \(sf\)x1\); leave it"):
+        reproduce("feedback/depth", tmp_path / "out", {"layout": "(sf)x3"})
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_unknown_claim_is_told_with_those_that_are_known():

@@ -28,13 +28,15 @@ def reproduce(
     told: Told = lambda request, folder: None,
 ) -> dict[str, Any]:
     """Run a paper's claim again, or go on with it; changes: to its sizes and its budget, for all variants."""
-    asked = find(claim) if isinstance(claim, str) else claim
+    asked, own = find(claim) if isinstance(claim, str) else claim, dict(changes or {})
+    check(asked, own)
+    settings = {**asked.changes, **own}
     place = Path(out or f"reproductions/{asked.name}")
     table = compare(
         asked.variants,
         asked.data,
         place,
-        {**asked.changes, **(changes or {})},
+        settings,
         seeds=seeds,
         lrs=asked.lrs,
         measure=measure if asked.setting else None,
@@ -48,7 +50,8 @@ def reproduce(
         "source": asked.source,
         "says": asked.says,
         "scale": asked.scale,
-        "changes": {key: _plain(value) for key, value in (changes or {}).items()},
+        "settings": {key: _plain(value) for key, value in settings.items()},
+        "changes": {key: _plain(value) for key, value in own.items()},
         "seeds": list(seeds),
         "minutes": sum(row["minutes"] for row in table["rows"]),
         "findings": [found(finding, table["rows"]) for finding in asked.findings],
@@ -56,6 +59,15 @@ def reproduce(
     }
     kept.write(place / CLAIM, made)
     return made
+
+
+def check(claim: Claim, changes: Mapping[str, Any]) -> None:
+    """What variants differ in is the claim's."""
+    for key, variant in ((key, variant) for key in changes for variant in claim.variants if key in variant.changes):
+        raise ValueError(
+            f"{key}: {claim.name} compares variants with values of their own ({variant.name}: {variant.changes[key]}); "
+            "leave it, or use sublayer compare"
+        )
 
 
 def found(finding: Finding, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -100,6 +112,8 @@ def seen(better: Sequence[float | None], worse: Sequence[float | None], less_is_
     difference = lost(better, worse, less_is_better)
     if difference is None:
         return UNKNOWN
+    if difference.mean == 0:
+        return "no, they are alike here"
     if difference.low is None:
         return "yes" if difference.mean < 0 else "no"
     said = {"better": "yes, clearly", "worse": "no, clearly not"}.get(verdict(difference))
