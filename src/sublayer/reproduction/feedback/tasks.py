@@ -93,8 +93,8 @@ def random_walk() -> Claim:
 def programs(variables: int, transformer: float, feedback: float) -> Claim:
     says = f"It runs programs with {variables} variables; a Transformer of its size does not."
     scale = (
-        f"1 layer {ROWS}; 200,000 programs of 12 statements, at first only their beginnings, for 10,000 of 100; asked at "
-        "the printed name, not at the `;` after it; vectors start small and are normalised"
+        f"1 layer {ROWS}; 200,000 programs of 12 statements, at first only their beginnings, for 10,000 of 100; asked "
+        "at the printed name, not at the `;` after it; vectors start small and are normalised"
     )
     data = {"data.variables": variables, "data.length": 12, "data.asked": "name", "data.episodes": 200_000}
     begun = {"layout": "(sf)x1", "embedding.norm": "layer", "embedding.spread": "fixed", "position.spread": "fixed"}
