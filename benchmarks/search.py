@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sublayer.measurement import Predictor, Setting, measure
-from sublayer.nas import Space, contest, read
-from sublayer.nas.here import CALIBRATED, LEARNED, search_here
+from sublayer.nas import Space, read
+from sublayer.nas.on_device import CALIBRATED, LEARNED, search_here
 from sublayer.nas.ranking import spearman
 from sublayer.nn.model import Model
 

@@ -145,7 +145,7 @@ def search(
     from sublayer.data import DataConfig, prepare
     from sublayer.measurement import Setting
     from sublayer.nas import Space, read
-    from sublayer.nas.here import fit, search_here
+    from sublayer.nas.on_device import fit, search_here
     from sublayer.training import TrainConfig
 
     load_installed_plugins()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sublayer.nas import here
+from sublayer.nas import on_device
 from sublayer.runs import Run
 from tests.nas import little
 from tests.training.tiny import TEXT
@@ -46,8 +46,8 @@ def measure(configs, setting, **how):
 
 @pytest.fixture(autouse=True)
 def device(tmp_path, monkeypatch):
-    monkeypatch.setattr(here, "Predictor", Counted)
-    monkeypatch.setattr(here, "measure", measure)
+    monkeypatch.setattr(on_device, "Predictor", Counted)
+    monkeypatch.setattr(on_device, "measure", measure)
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "book.txt").write_text(TEXT, encoding="utf-8")

@@ -146,7 +146,7 @@ class Scaled(Part):
         super().__init__()
         self.output = nn.Linear(place.dim, place.dim, bias=False)
     def forward(self, x_BLD, scene, state=None):
-        scene.lose("size", self.output.weight.square().mean())
+        scene.add_loss("size", self.output.weight.square().mean())
         return self.output(x_BLD), None
 '''
 

@@ -14,8 +14,8 @@ import pytest
 
 from sublayer.comparison import Variant, compare
 from sublayer.comparison.table import best_first
+from sublayer.executors import trainings
 from sublayer.runs import Run
-from sublayer.work import trainings
 from tests.training import tiny
 from tests.training.killing import live
 
@@ -203,7 +203,7 @@ def test_killed_at_random_points_it_comes_to_the_same_table(lrs, book, tmp_path)
 
 WORK = """
 import sys
-from sublayer import work
+from sublayer import executors
 from tests.comparison.test_compare import go_on
 with work.pool(workers=2) as pool:
     print("ready", flush=True)

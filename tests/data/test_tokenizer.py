@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublayer.data.seam import parts
+from sublayer.data.chunks import parts
 from sublayer.data.tokenizer import Bpe, Byte, Char, NotTextError, Tokenizer, Word
 from sublayer.nn.config import ConfigError
 

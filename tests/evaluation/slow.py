@@ -8,7 +8,7 @@ import torch
 
 import sublayer
 from sublayer.nn.model import Decoder
-from sublayer.testing import Trial, small
+from sublayer.testing import Case, small
 
 PAPERS = ["gpt2", "llama", "alibi", "transformer-xl"]
 
@@ -16,7 +16,7 @@ PAPERS = ["gpt2", "llama", "alibi", "transformer-xl"]
 def model_of(paper: str, **changes: object) -> Decoder:
     """Small, lively, in float64."""
     config = small(sublayer.config(paper))
-    model = Trial(config.but(changes) if changes else config, seed=1).model()
+    model = Case(config.but(changes) if changes else config, seed=1).model()
     assert isinstance(model, Decoder)
     return model
 

@@ -9,10 +9,10 @@ import torch
 
 import sublayer
 from sublayer.generation.reader import NativeReader, StateReader, read_prompts
-from sublayer.generation.task import Task
+from sublayer.generation.request import GenerationRequest
 from sublayer.nn.model import EncoderDecoder, Model
-from sublayer.testing import Trial, small
-from sublayer.testing.trial import same
+from sublayer.testing import Case, small
+from sublayer.testing.case import same
 
 WRITERS = [name for name in sublayer.names() if sublayer.config(name).remembers]
 SOURCE = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5, 8]]
@@ -20,7 +20,7 @@ SOURCE = [[3, 1, 4, 1, 5], [9, 2, 6], [5, 3, 5, 8]]
 
 def writer(paper: str, dtype: torch.dtype = torch.float32, seed: int = 0, **changes: object) -> Model:
     config = small(sublayer.config(paper))
-    return Trial(config.but(**changes) if changes else config, seed).model(dtype)
+    return Case(config.but(**changes) if changes else config, seed).model(dtype)
 
 
 def source_of(model: Model, rows: int) -> dict[str, list[list[int]]]:
@@ -48,7 +48,7 @@ def recomputed(model: Model, prompt: Sequence[int], tokens: int, source: Sequenc
 @torch.inference_mode()
 def side_by_side(model: Model, prompts: list[list[int]], dice: random.Random, steps: int = 18) -> None:
     """The native step against the model: within 1e-5 of the scores' size, with rows that come and go."""
-    fast, slow = (read_prompts(Task.of(model, prompts, steps), native) for native in (True, False))
+    fast, slow = (read_prompts(GenerationRequest.of(model, prompts, steps), native) for native in (True, False))
     assert isinstance(fast, NativeReader)
     assert isinstance(slow, StateReader)
     for n in range(steps):

@@ -10,7 +10,7 @@ import sublayer
 from sublayer.generation import Sampling, generate, stream
 from sublayer.generation.engine import Writing
 from sublayer.generation.reader import NativeReader, StateReader
-from sublayer.generation.task import Task
+from sublayer.generation.request import GenerationRequest
 from tests.generation.models import SOURCE, WRITERS, recomputed, scores_after, source_of, writer
 
 PROMPTS = [[7, 8, 9, 10, 11, 12, 13], [21], [5, 4, 3, 2]]
@@ -145,7 +145,7 @@ def test_finished_rows_leave_the_batch_and_the_others_go_on():
     whole = generate(model, PROMPTS, tokens=20)
     for native in (True, False):
         stop = whole[0][2]
-        writing = Writing(Task.of(model, PROMPTS, 20, eos=stop), Sampling(repetition=1.0001), 0, native)
+        writing = Writing(GenerationRequest.of(model, PROMPTS, 20, eos=stop), Sampling(repetition=1.0001), 0, native)
         while not writing.done:
             writing.step()
         assert writing.live != [0, 1, 2]
@@ -166,7 +166,7 @@ def _buffers(reader):
 @BOTH
 @pytest.mark.parametrize("prompts", [[[1, 2, 3]], [[1, 2, 3], [4]]], ids=["even", "ragged"])
 def test_a_long_text_moves_its_cache_only_when_it_doubles(native, prompts):
-    writing = Writing(Task.of(writer("alibi"), prompts, 100), Sampling(), 0, native)
+    writing = Writing(GenerationRequest.of(writer("alibi"), prompts, 100), Sampling(), 0, native)
     assert isinstance(writing.reader, NativeReader if native else StateReader)
     moves, before = 0, set()
     while not writing.done:
@@ -197,7 +197,7 @@ class Made(TorchDispatchMode):
 def test_what_a_step_makes_grows_no_faster_than_attention(paper):
     """A few numbers a head for each place attended; a copy of the cache would be two vectors a layer."""
     model = writer(paper)
-    writing = Writing(Task.of(model, [[1]], 70, **source_of(model, 1)), Sampling(), 0, native=False)
+    writing = Writing(GenerationRequest.of(model, [[1]], 70, **source_of(model, 1)), Sampling(), 0, native=False)
     made = []
     while not writing.done:
         before = [buffer.data_ptr() for buffer in _buffers(writing.reader)]

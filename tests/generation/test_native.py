@@ -16,12 +16,12 @@ import sublayer
 from sublayer.generation import Sampling, generate
 from sublayer.generation.engine import Writing
 from sublayer.generation.reader import NativeReader, StateReader, read_prompts
-from sublayer.generation.task import Task
+from sublayer.generation.request import GenerationRequest
 from sublayer.native import threads as native_threads
 from sublayer.native.pointwise import ACTIVATIONS
 from sublayer.nn.model import Model
-from sublayer.testing import Trial, small
-from sublayer.testing.trial import same
+from sublayer.testing import Case, small
+from sublayer.testing.case import same
 from tests.generation.models import WRITERS, side_by_side, source_of, writer
 
 norms = st.sampled_from(["layer", "rms"])
@@ -75,7 +75,7 @@ def plain(draw):
 @given(plain(), st.integers(0, 99), st.sampled_from([1, 3, 9, 18]), st.booleans())
 def test_it_equals_the_model(spelled, seed, rows, even):
     """For few rows and many."""
-    model, dice = Trial(Model.Config.parse(spelled), seed).model(torch.float32), random.Random(seed)
+    model, dice = Case(Model.Config.parse(spelled), seed).model(torch.float32), random.Random(seed)
     prompts = [[dice.randrange(31) for _ in range(5 if even else dice.choice([1, 3, 6]))] for _ in range(rows)]
     side_by_side(model, prompts, dice)
 
@@ -99,7 +99,7 @@ def test_threads_share_the_work(paper):
     model, written, scores = writer(paper), [], []
     for count in (1, 2, 3):
         with threads(count), torch.inference_mode():
-            writing = Writing(Task.of(model, [[1, 2], [3]] * 5, 6), Sampling())
+            writing = Writing(GenerationRequest.of(model, [[1, 2], [3]] * 5, 6), Sampling())
             assert writing.reader.step._step.threads == count
             while not writing.done:
                 writing.step()
@@ -118,7 +118,7 @@ def test_it_serves_the_papers_that_are_plain():
 
 def _reader(model):
     with torch.inference_mode():
-        return read_prompts(Task.of(model, [[1, 2]], 4, **source_of(model, 1)), native=True)
+        return read_prompts(GenerationRequest.of(model, [[1, 2]], 4, **source_of(model, 1)), native=True)
 
 
 class _Doubled(nn.Dropout):

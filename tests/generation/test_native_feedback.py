@@ -8,9 +8,9 @@ import torch
 import sublayer
 from sublayer.generation import Sampling, beam_search, generate
 from sublayer.generation.reader import NativeReader, StateReader, read_prompts
-from sublayer.generation.task import Task
+from sublayer.generation.request import GenerationRequest
 from sublayer.nn.stack.compose import Weighted
-from sublayer.testing import Trial, small
+from sublayer.testing import Case, small
 from tests.generation.models import side_by_side
 
 SPAN = 5
@@ -59,12 +59,12 @@ SLOW = {
 
 
 def built(changes):
-    return Trial(BASE.but(changes)).model(torch.float32)
+    return Case(BASE.but(changes)).model(torch.float32)
 
 
 def reader(model):
     with torch.inference_mode():
-        return read_prompts(Task.of(model, [[1, 2], [3]], 4), native=True)
+        return read_prompts(GenerationRequest.of(model, [[1, 2], [3]], 4), native=True)
 
 
 @pytest.mark.parametrize("rows", [1, 9])

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from sublayer.nas import contest, pareto
+from sublayer.nas import pareto
 from sublayer.nas.evolution import Evolution
-from sublayer.nas.rivals import METHODS, find
+from sublayer.nas.methods import METHODS, find
 from sublayer.nas.search import total
 from sublayer.nas.trial import Judge, Trial, counted, read_objectives, table
 from tests.nas import little

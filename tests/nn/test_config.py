@@ -6,7 +6,7 @@ from sublayer.nn.attention import MultiHead
 from sublayer.nn.config import Config, ConfigError
 from sublayer.nn.feedforward import Dense
 from sublayer.nn.model import Decoder, Model
-from sublayer.nn.part import Part, Place
+from sublayer.nn.part import Part, Slot
 from sublayer.nn.position import Position, Rotary
 from sublayer.nn.residual import PreNorm, Residual
 from sublayer.nn.stack import Plain, Stack
@@ -19,10 +19,10 @@ class Mine(Part):
         width: int = 7
         names: tuple[str, ...] = ("a",)
 
-        def params(self, place: Place) -> int:
+        def params(self, slot: Slot) -> int:
             return self.width
 
-        def flops(self, place, work):
+        def flops(self, slot, work):
             return 0
 
 

@@ -12,7 +12,7 @@ import sublayer
 from sublayer.nn.model import Model
 from sublayer.nn.state import Constant, Growing, Memory, State
 from sublayer.runs.structure import put_together, take_apart
-from sublayer.testing import Trial, small
+from sublayer.testing import Case, small
 
 
 def through_files(state):
@@ -26,7 +26,7 @@ OTHERWISE = [(name, padded, False) for name in ("transformer", "gpt2", "transfor
 
 @pytest.mark.parametrize(("paper", "padded", "grad"), [*((name, False, True) for name in REMEMBER), *OTHERWISE])
 def test_every_paper_goes_on_as_if_nothing_had_happened(paper, padded, grad):
-    trial = Trial(small(sublayer.config(paper)))
+    trial = Case(small(sublayer.config(paper)))
     model = trial.model(torch.float32)
     valid = torch.ones(2, 7, dtype=torch.bool)
     valid[1, :3] = not padded
@@ -42,7 +42,7 @@ def test_every_paper_goes_on_as_if_nothing_had_happened(paper, padded, grad):
 
 
 def test_frozen_memories_too():
-    trial = Trial(small(sublayer.config("transformer-xl")))
+    trial = Case(small(sublayer.config("transformer-xl")))
     model: Any = trial.model(torch.float32)
     with torch.no_grad():
         frozen = model.frozen(model(trial.ids(7))[1])

@@ -13,7 +13,7 @@ from sublayer.nn.model import Model
 from sublayer.nn.part import Part
 from sublayer.nn.position import Position
 from sublayer.nn.residual import Add, LayerNorm, Norm, Residual
-from sublayer.testing import LAWS, LawBroken, Trial, around, check, small
+from sublayer.testing import LAWS, Case, LawBroken, around, check, small
 
 cuts = st.lists(st.integers(1, 7), min_size=1, max_size=3).map(tuple)
 seeds = st.integers(0, 10_000)
@@ -122,21 +122,21 @@ def encoders(draw):
 @given(seed=seeds, cuts=cuts)
 @settings(max_examples=2)
 def test_every_paper(paper, law, seed, cuts):
-    LAWS[law](Trial(small(sublayer.config(paper)), seed, cuts=cuts))
+    LAWS[law](Case(small(sublayer.config(paper)), seed, cuts=cuts))
 
 
 @pytest.mark.parametrize("law", LAWS)
 @given(data=st.data(), seed=seeds, cuts=cuts)
 @settings(max_examples=20)
 def test_random_decoders(law, data, seed, cuts):
-    LAWS[law](Trial(Model.Config.parse(data.draw(decoders())), seed, cuts=cuts))
+    LAWS[law](Case(Model.Config.parse(data.draw(decoders())), seed, cuts=cuts))
 
 
 @pytest.mark.parametrize("law", LAWS)
 @given(data=st.data(), seed=seeds, cuts=cuts)
 @settings(max_examples=10)
 def test_random_encoders(law, data, seed, cuts):
-    LAWS[law](Trial(Model.Config.parse(data.draw(encoders())), seed, cuts=cuts))
+    LAWS[law](Case(Model.Config.parse(data.draw(encoders())), seed, cuts=cuts))
 
 
 @pytest.mark.parametrize("kind", sorted(set(Part.Config.registry) - {"cross", "mine"}))
@@ -159,7 +159,7 @@ def test_every_kind_of_every_family_is_drawn_above():
 @pytest.mark.parametrize("head", ["classify", "span"])
 @pytest.mark.parametrize("law", LAWS)
 def test_heads_that_do_not_speak_of_tokens(head, law):
-    LAWS[law](Trial(small(sublayer.config("bert-base", head=head))))
+    LAWS[law](Case(small(sublayer.config("bert-base", head=head))))
 
 
 def test_a_law_that_does_not_apply_says_why():

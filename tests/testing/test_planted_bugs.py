@@ -16,12 +16,12 @@ from sublayer.nn.model import decoder
 from sublayer.nn.part import Part
 from sublayer.nn.position import learned, relative_xl, shaw
 from sublayer.nn.state import Growing
-from sublayer.testing import LAWS, LawBroken, Trial, around, small
+from sublayer.testing import LAWS, Case, LawBroken, around, small
 
 
 def breaks(law: str, config: Config, said: str | None = None) -> None:
     with pytest.raises(LawBroken, match=said):
-        LAWS[law](Trial(config))
+        LAWS[law](Case(config))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def xl():
 def test_without_a_bug_they_hold(gpt2, xl):
     for config in (gpt2, xl):
         for law in LAWS.values():
-            law(Trial(config))
+            law(Case(config))
 
 
 def test_a_cache_off_by_one(gpt2, xl, monkeypatch):
@@ -51,7 +51,7 @@ def test_a_cache_that_forgets_its_first_entry(gpt2, monkeypatch):
     append = Growing.append
     monkeypatch.setattr(Growing, "append", lambda self, x, keep=None: append(self, x, self.length - 1))
     with pytest.raises((LawBroken, RuntimeError)):
-        LAWS["segmentation"](Trial(gpt2))
+        LAWS["segmentation"](Case(gpt2))
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi", "distance", "shaw"])

@@ -11,7 +11,7 @@ from sublayer.cli import main
 from sublayer.comparison import Variant, compare
 from sublayer.data import Task
 from sublayer.data.tasks import Chains, Counting, Episodes
-from sublayer.evaluation import mark, marking, own_text
+from sublayer.evaluation import mark, own_text, task_scoring
 from sublayer.nn.embedding import Label, TiedHead
 from sublayer.runs import Run
 from sublayer.training import TrainConfig
@@ -206,7 +206,7 @@ def test_beginnings_that_ask_nothing_move_nothing(tmp_path):
 
 def test_answers_are_asked_as_they_were_learned(tmp_path, capsys, monkeypatch):
     """Episode by episode, where a model with a memory was trained so: by compare's test, and by eval."""
-    monkeypatch.setattr(marking, "AT_ONCE", 10)  # fewer lanes than episodes
+    monkeypatch.setattr(task_scoring, "AT_ONCE", 10)  # fewer lanes than episodes
     alone = {**TASKS["random-walk"], **FEW, "train__carry": False, "train__length": 5}
     changes = tiny.changes("transformer-xl", **alone)
     variants = ["transformer-xl", Variant.of("transformer-xl", {"position": "alibi"})]

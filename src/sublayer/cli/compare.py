@@ -72,7 +72,7 @@ def compare(
         Print JSON for other programs; it is in OUT/table.json, too.
     """
     import_torch()
-    from sublayer import comparison, measurement, work
+    from sublayer import comparison, executors, measurement
     from sublayer.cli.board import Board
     from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
 
@@ -86,7 +86,7 @@ def compare(
     changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
     changes |= {"train.minutes": minutes} if minutes is not None else {}
     place = out or f"comparisons/{'-'.join(comparison.slugs(variants))[:80]}"
-    with work.pool(ray, workers, plugins) as pool, Board() as board:
+    with executors.pool(ray, workers, plugins) as pool, Board() as board:
         table = comparison.compare(
             variants,
             data,

@@ -138,7 +138,7 @@ def draw(entries: Sequence[dict[str, Any]], objectives: Sequence[str], limits: d
     from rich.table import Table
 
     from sublayer.cli.words import coloured
-    from sublayer.nas.amounts import write
+    from sublayer.nas.units import write
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     measured = [name for name in objectives if any(name in (one["measured"] or {}) for one in entries)]
@@ -166,7 +166,7 @@ def _reading(entry: dict[str, Any], name: str, limits: dict[str, float]) -> Any:
     """Red where it is beyond the limit that its prediction kept."""
     from rich.text import Text
 
-    from sublayer.nas.amounts import write
+    from sublayer.nas.units import write
 
     known = entry["measured"]
     if known is None:

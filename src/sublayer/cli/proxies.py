@@ -95,11 +95,11 @@ def proxies(
 
 def _of_table(file: str, out: str) -> dict[str, Any]:
     from sublayer.nas.proxies import judging, table
-    from sublayer.runs import kept
+    from sublayer.runs import sealed_json
 
     ranking = judging.judge(table.read(file), file)
     if out:
-        kept.write(Path(out) / "ranking.json", ranking)
+        sealed_json.write(Path(out) / "ranking.json", ranking)
     return ranking
 
 
@@ -127,10 +127,10 @@ def _request(name: str, words: tuple[str, ...], data: str, models: int, seed: in
 
 
 def _of_study(request: Request, out: str, latency: bool, workers: int, ray: str, plugins: list[str]) -> dict[str, Any]:
-    from sublayer import work
+    from sublayer import executors
     from sublayer.nas.proxies.study import Study
 
-    with work.pool(ray or None, workers, plugins) as pool:
+    with executors.pool(ray or None, workers, plugins) as pool:
         study = Study.begin(out, request)
         with _bar("scores", request.models) as forward:
             study.score(pool, forward)

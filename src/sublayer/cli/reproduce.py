@@ -47,7 +47,7 @@ def reproduce(
         Print JSON for other programs; it is in OUT/claim.json, too.
     """
     import_torch()
-    from sublayer import reproduction, work
+    from sublayer import executors, reproduction
     from sublayer.cli.board import Board
 
     if not claim:
@@ -55,7 +55,7 @@ def reproduce(
         return
     asked = reproduction.find(claim)
     place = out or f"reproductions/{asked.name}"
-    with work.pool(ray, workers, []) as pool, Board() as board:
+    with executors.pool(ray, workers, []) as pool, Board() as board:
         told = reproduction.reproduce(
             asked, place, read_overrides(changes), seeds=read_seeds(seeds), pool=pool, told=board.begin
         )

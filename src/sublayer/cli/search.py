@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
+    from sublayer import executors
     from sublayer.data import Dataset
     from sublayer.nas import Space
 
@@ -94,12 +95,11 @@ def search(
         Print the front as JSON for other programs.
     """
     import_torch()
-    from sublayer import work
     from sublayer.api import load_installed_plugins
     from sublayer.cli import front
     from sublayer.cli.words import load_plugins, print_json
     from sublayer.measurement import Setting
-    from sublayer.nas.here import search_here
+    from sublayer.nas.on_device import search_here
     from sublayer.nas.trial import read_limits, read_objectives
     from sublayer.training import TrainConfig
 
@@ -117,7 +117,7 @@ def search(
     text = _text(data, _keys(changes, "data"))
     space = _space(name, changes, text)
     folder = out or f"searches/{name}"
-    with work.pool(ray, plugins=plugin or ()) as pool, front.view(sys.stdout.isatty() and not json) as view:
+    with executors.pool(ray, plugins=plugin or ()) as pool, front.view(sys.stdout.isatty() and not json) as view:
         result = search_here(
             space,
             folder,
@@ -164,7 +164,7 @@ def _space(name: str, words: tuple[str, ...], text: Dataset | None) -> Space:
     from sublayer.cli.words import read_overrides
     from sublayer.nas import read
     from sublayer.nas.choice import chooses
-    from sublayer.nas.here import fit
+    from sublayer.nas.on_device import fit
 
     changes: dict[str, Any] = {}
     rules: list[str] = []

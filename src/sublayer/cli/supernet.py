@@ -13,7 +13,7 @@ from sublayer.cli.start import import_torch
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sublayer.nas.supernet import SearchConfig, Teller
+    from sublayer.nas.supernet import ProgressReporter, SearchConfig
     from sublayer.nas.supernet.searcher import Searcher
     from sublayer.nn.model import Model
     from sublayer.training import TrainConfig
@@ -163,17 +163,17 @@ def _number(option: str, text: str, example: str) -> float:
         raise ValueError(f"{option}: {text!r} is not a number; write for example {option} {example}") from None
 
 
-def bar() -> Teller:
+def bar() -> ProgressReporter:
     """A bar with the loss, how decided the architecture is, and its word; what was found stays above it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     from sublayer.cli.words import coloured
-    from sublayer.nas.supernet import Teller
+    from sublayer.nas.supernet import ProgressReporter
     from sublayer.runs.wording import plural
 
-    class Bar(Teller):
+    class Bar(ProgressReporter):
         def __init__(self) -> None:
             self.console = Console()
             columns = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sublayer.runs import kept
+from sublayer.runs import sealed_json
 
 ASKED, FIGURES, TABLE = "compare.json", "figures.json", "table.json"
 
@@ -25,17 +25,17 @@ class Folder:
 
     def ask(self, asked: dict[str, Any]) -> None:
         """Write down what is asked, or see that it is what was asked before; for whoever holds the folder."""
-        kept.ask(self.path / ASKED, asked, "comparison")
+        sealed_json.ask(self.path / ASKED, asked, "comparison")
 
     def figure(self, name: str, form: Callable[[], Any]) -> Any:
         """One that is formed once and kept."""
         path = self.path / FIGURES
-        known = kept.read(path) if path.exists() else {}
+        known = sealed_json.read(path) if path.exists() else {}
         if name not in known:
             known[name] = form()
-            kept.write(path, known)
+            sealed_json.write(path, known)
         return known[name]
 
     def held(self) -> AbstractContextManager[None]:
         """One process at a time."""
-        return kept.held(self.path, "at work there", (ASKED, FIGURES, TABLE))
+        return sealed_json.held(self.path, "at work there", (ASKED, FIGURES, TABLE))

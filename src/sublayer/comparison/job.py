@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sublayer import work
+from sublayer import executors
 from sublayer.api import absolute, load_installed_plugins, split
 from sublayer.comparison.folder import TABLE, Folder
 from sublayer.comparison.request import Request, settle
@@ -17,11 +17,11 @@ from sublayer.comparison.tuning import tune
 from sublayer.comparison.variant import Variant
 from sublayer.data import Data, Examples
 from sublayer.evaluation import mark, own_text, score
+from sublayer.executors.trainings import train_all
 from sublayer.measurement import Setting, measure
 from sublayer.nn.model import Decoder, Model
-from sublayer.runs import kept
+from sublayer.runs import sealed_json
 from sublayer.trained import Trained
-from sublayer.work.trainings import train_all
 
 log = logging.getLogger("sublayer.comparison")
 
@@ -41,7 +41,7 @@ def compare(
     lrs: Sequence[float] = (),
     measure: Measure | None = measure,
     setting: Setting | None = None,
-    pool: work.Pool | None = None,
+    pool: executors.Pool | None = None,
     told: Told = lambda request, folder: None,
 ) -> dict[str, Any]:
     """Train variants alike, with each of the seeds, and tell them side by side; go on, if it was begun before.
@@ -60,14 +60,14 @@ def compare(
     with folder.held():
         folder.ask(request.dump())
         told(request, folder)
-        results = trained(request, folder, pool or work.pool())
+        results = trained(request, folder, pool or executors.pool())
         readings = read(request, folder, measure, setting)
         made = table(request, results, lambda result: tested(request, folder, result), readings)
-        kept.write(folder.path / TABLE, made)
+        sealed_json.write(folder.path / TABLE, made)
     return made
 
 
-def trained(request: Request, folder: Folder, pool: work.Pool) -> list[dict[int, Result]]:
+def trained(request: Request, folder: Folder, pool: executors.Pool) -> list[dict[int, Result]]:
     """Every variant with every seed."""
     rates = tune(request, folder, pool)
     wanted = [(n, seed) for seed in request.seeds for n in range(len(request.entries))]

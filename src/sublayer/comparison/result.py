@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from sublayer.executors.trainings import scores, why_diverged
 from sublayer.runs import Run
-from sublayer.work.trainings import scores, why_diverged
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from sublayer.comparison.folder import Folder
 from sublayer.comparison.request import Entry, Request
 from sublayer.comparison.result import Result
+from sublayer.executors.pool import Pool
+from sublayer.executors.trainings import train_all
 from sublayer.runs import Run
-from sublayer.work.pool import Pool
-from sublayer.work.trainings import train_all
 
 
 def tune(request: Request, folder: Folder, pool: Pool) -> list[float | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sublayer.data import cache, mapped
-from sublayer.data.seam import parts
+from sublayer.data.chunks import parts
 from sublayer.data.text import Text
 from sublayer.data.tokenizer import NotTextError, Tokenizer
 

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from sublayer.data import Tokenizer, Tokens
-from sublayer.data.seam import parts
+from sublayer.data.chunks import parts
 from sublayer.data.tokenizer.base import BytesTokenizer
 from sublayer.data.tokens import Part
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from sublayer.data import Tokenizer, Tokens
 from sublayer.evaluation.counts import count
 from sublayer.evaluation.passes import Ids, Rows
+from sublayer.evaluation.protocol import EvaluationProtocol, choose, with_memory
 from sublayer.evaluation.scores import Score
-from sublayer.evaluation.way import Way, choose, with_memory
 from sublayer.nn.model import Decoder, Model
 from sublayer.runs.wording import plural
 
@@ -134,7 +134,7 @@ def _reader(model: Model, memory: int | None) -> Decoder:
 
 
 def _read(
-    model: Decoder, ids_N: Ids, way: Way, on_batch: OnBatch | None
+    model: Decoder, ids_N: Ids, way: EvaluationProtocol, on_batch: OnBatch | None
 ) -> Iterator[tuple[Rows, Float[Tensor, "B S"]]]:
     """Rows, and the nats of each of their targets; 0 where there is none."""
     device = next(model.parameters()).device

@@ -15,9 +15,9 @@ from torch.nn import functional as F
 
 from sublayer.generation.prompts import Rows
 from sublayer.generation.reader import read_prompts
+from sublayer.generation.request import GenerationRequest
 from sublayer.generation.sampling import block_ngrams
 from sublayer.generation.stop import Stop, Stops, met
-from sublayer.generation.task import Task
 from sublayer.nn.config import Config, Count
 
 
@@ -65,7 +65,7 @@ def beam_search(
 
     The other words mean what they mean to `generate`.
     """
-    task = Task.of(model, prompts, tokens, stop, eos, source)
+    task = GenerationRequest.of(model, prompts, tokens, stop, eos, source)
     if tokens == 0:
         return [[Hypothesis([], 0.0, 0.0)] for _ in task.prompts.rows]
     rows = [Row(prompt, search or Beam(), task.stops, tokens) for prompt in task.prompts.rows]

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from sublayer.generation.prompts import Prompts, Rows
 from sublayer.generation.reader import read_prompts
+from sublayer.generation.request import GenerationRequest
 from sublayer.generation.sampling import Sampling, pick
 from sublayer.generation.stop import Stop, Text
-from sublayer.generation.task import Task
 from sublayer.runs.wording import plural
 
 THINNING = 0.25
@@ -37,7 +37,9 @@ def generate(
     stop: ids, and sequences of ids, that end a text. source: what an encoder-decoder reads first, a row each.
     native: whether decoders on a CPU may use the step in C, where it serves them.
     """
-    writing = Writing(Task.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native)
+    writing = Writing(
+        GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native
+    )
     while not writing.done:
         writing.step()
     return [text.ids for text in writing.texts]
@@ -60,7 +62,9 @@ def stream(
     Ids that may yet turn out to begin a stop sequence are held back, so a step may give a row none, or several.
     """
     # Made here, so that what is wrong is said at the call and not when the first step is taken.
-    writing = Writing(Task.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native)
+    writing = Writing(
+        GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native
+    )
     return _steps(writing)
 
 
@@ -74,15 +78,17 @@ class Writing:
     """A batch of texts on its way: rows that are done leave it when that pays."""
 
     @torch.inference_mode()
-    def __init__(self, task: Task, sampling: Sampling, seed: int | Sequence[int] = 0, native: bool = True) -> None:
+    def __init__(
+        self, request: GenerationRequest, sampling: Sampling, seed: int | Sequence[int] = 0, native: bool = True
+    ) -> None:
         self.sampling = sampling
-        self.texts = [Text(task.stops, task.tokens) for _ in task.prompts.rows]
+        self.texts = [Text(request.stops, request.tokens) for _ in request.prompts.rows]
         self.live = list(range(len(self.texts)))
         """The text that each row of the batch belongs to."""
         generators = _generators(seed, len(self.texts))
         self._generators = None if sampling.greedy else generators
-        self._seen_BV = None if sampling.repetition == 1 else _seen(task.prompts, task.model.config.vocab)
-        self.reader = read_prompts(task, native) if task.tokens else None
+        self._seen_BV = None if sampling.repetition == 1 else _seen(request.prompts, request.model.config.vocab)
+        self.reader = read_prompts(request, native) if request.tokens else None
 
     @property
     def done(self) -> bool:

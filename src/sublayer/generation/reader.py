@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sublayer.generation.bare import bare
 from sublayer.generation.native import NativeStep, NotPlain
-from sublayer.generation.task import Task, Writer
+from sublayer.generation.request import GenerationRequest, Writer
+from sublayer.generation.without_overhead import bare
 from sublayer.nn.model import Decoder, EncoderDecoder
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import Feedback
@@ -72,7 +72,7 @@ class NativeReader(Reader):
         self.step.select(rows_B)
 
 
-def read_prompts(task: Task, native: bool) -> Reader:
+def read_prompts(task: GenerationRequest, native: bool) -> Reader:
     """A reader at the end of the prompts. The model is read in eval mode, whatever mode it is in, and not touched."""
     reader = _by_steps(task) if native else None
     reader = reader or _at_once(task, native)
@@ -81,7 +81,7 @@ def read_prompts(task: Task, native: bool) -> Reader:
     return reader
 
 
-def _by_steps(task: Task) -> Reader | None:
+def _by_steps(task: GenerationRequest) -> Reader | None:
     """Short prompts of a stack that goes place by place anyway; None for others."""
     model, ids_BL = bare(task.model), task.prompts.ids_BL
     if not isinstance(model, Decoder) or not isinstance(model.stack, Feedback) or task.prompts.valid_BL is not None:
@@ -99,7 +99,7 @@ def _by_steps(task: Task) -> Reader | None:
     return reader
 
 
-def _at_once(task: Task, native: bool) -> Reader:
+def _at_once(task: GenerationRequest, native: bool) -> Reader:
     model, source, prompts = bare(task.model), task.source, task.prompts
     state = model.start(source.ids_BL, source.valid_BL) if isinstance(model, EncoderDecoder) and source else None
     h_BLD, state = model(prompts.ids_BL, state, prompts.valid_BL)

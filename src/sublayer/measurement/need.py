@@ -12,7 +12,7 @@ from sublayer.nn.embedding.linear import MatrixHead
 from sublayer.nn.feedforward import Dense, Glu
 from sublayer.nn.memory import NoMemory
 from sublayer.nn.model import Encoder, Model
-from sublayer.nn.part import Part, Place
+from sublayer.nn.part import Part, Slot
 from sublayer.nn.position import RelativeXL
 from sublayer.nn.stack import Plain, Stack
 from sublayer.runs.environment import memory as machine_memory
@@ -61,26 +61,26 @@ def _scores(config: Model.Config, tokens: int) -> int:
 
 def _stack(stack: Stack.Config, dim: int, setting: Setting, length: int, remembered: int) -> int:
     """Each sublayer beside what those before it have left for the next segment."""
-    rows, place = setting.batch, stack.place(dim)
+    rows, slot = setting.batch, stack.slot(dim)
     kept, highest = 0, rows * length * dim
     for part in stack.parts if stack.owner is Plain else ():
-        highest = max(highest, kept + _formed(part, place, rows, length, remembered))
+        highest = max(highest, kept + _formed(part, slot, rows, length, remembered))
         kept += rows * _left(part, dim, length, remembered, setting.frozen)
     return max(highest, kept)
 
 
-def _formed(part: Part.Config, place: Place, rows: int, length: int, remembered: int) -> int:
+def _formed(part: Part.Config, slot: Slot, rows: int, length: int, remembered: int) -> int:
     """Queries, keys and values, and scores where they are formed in the open; the inner layer."""
     if part.owner is MultiHead:
         assert isinstance(part, MultiHead.Config)
-        (H, G, K), position = part.sizes(place.dim), part.position(place).owner
+        (H, G, K), position = part.sizes(slot.dim), part.position(slot).owner
         # A bias may be one for all rows.
         alike = not position.acts_on_weights and not issubclass(position, RelativeXL)
         scores = 0 if position.is_plain else H * length * _attended(part, length, remembered)
         return rows * length * (H + 2 * G) * K + (1 if alike else rows) * scores
     if part.owner in (Dense, Glu):
         assert isinstance(part, Dense.Config | Glu.Config)
-        return rows * length * part.width(place.dim) * (2 if part.owner is Glu else 1)
+        return rows * length * part.width(slot.dim) * (2 if part.owner is Glu else 1)
     return 0
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from sublayer.generation.reader import read_prompts
-from sublayer.generation.task import Task
+from sublayer.generation.request import GenerationRequest
 from sublayer.measurement.setting import STEPS, Setting
 from sublayer.nn.model import Decoder, Encoder, EncoderDecoder, Model
 from sublayer.nn.state import State
@@ -86,7 +86,7 @@ class Token(Pass):
         self._begin()
 
     def _begin(self) -> None:
-        self.reader, self.steps = read_prompts(Task.of(self.model, self.prompts_BL, STEPS), native=True), 0
+        self.reader, self.steps = read_prompts(GenerationRequest.of(self.model, self.prompts_BL, STEPS), native=True), 0
 
     def prepare(self) -> None:
         if self.steps >= STEPS:

@@ -13,8 +13,8 @@ from sublayer.measurement.allocations import allocated
 from sublayer.measurement.clock import timed
 from sublayer.measurement.device import fingerprint
 from sublayer.measurement.reading import Memory, Reading
+from sublayer.measurement.reference_load import Yardstick
 from sublayer.measurement.setting import Setting
-from sublayer.measurement.yardstick import Yardstick
 from sublayer.nn.model import Model
 from sublayer.papers.registry import config as paper
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sublayer.nn.model import Model
 from sublayer.nn.model.single import SingleStack
-from sublayer.nn.part import Part, Place
+from sublayer.nn.part import Part, Slot
 
 LETTER = "p"
 FEW_WORDS = 32
@@ -71,7 +71,7 @@ class Specimens:
 def copies(specimen: SingleStack.Config) -> int:
     """So many that their weights do not stay in the caches, within reason."""
     part = specimen.stack.parts[0]
-    size = 4 * part.params(Place(specimen.dim, specimen.stack.position))
+    size = 4 * part.params(Slot(specimen.dim, specimen.stack.position))
     return max(2, min(MOST_COPIES, CACHES // max(1, size)))
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from sublayer.data import cache
-from sublayer.measurement import ladder
+from sublayer.measurement import grid
 from sublayer.measurement.device import fingerprint
 from sublayer.measurement.pace import Pace
 from sublayer.measurement.reading import Reading
@@ -117,8 +117,8 @@ class Table:
 
     def _find(self, asked: Rung) -> list[tuple[Rung, float]]:
         kind, dim, inner, memory = asked.kind, asked.dim, asked.inner, asked.memory
-        widths = [(inner, 1.0)] if inner is None else ladder.between(inner, ladder.INNER)
-        dims = ladder.between(dim, ladder.WIDTHS)
+        widths = [(inner, 1.0)] if inner is None else grid.between(inner, grid.INNER)
+        dims = grid.between(dim, grid.WIDTHS)
         try:
             for size, _ in dims:
                 kind.model(size, inner)

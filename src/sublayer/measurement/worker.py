@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from sublayer.executors import wire
+from sublayer.executors.processes import Process
 from sublayer.measurement import need
+from sublayer.measurement.lock import turn
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
-from sublayer.measurement.turn import turn
 from sublayer.nn.model import Model
-from sublayer.work import answer
-from sublayer.work.processes import Process
 
 PROBE = "sublayer.measurement.probe:probe"
 
@@ -59,7 +59,7 @@ class Worker:
                 f"the process that measures died, {self._process.bury()}; where memory ran out, measure a smaller "
                 "model, batch or length"
             )
-        return Reading.read(answer.read(found))
+        return Reading.read(wire.read(found))
 
     @cached_property
     def _process(self) -> Process:

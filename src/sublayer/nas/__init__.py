@@ -1,7 +1,7 @@
 """Search for models: spaces to choose from, ways to search them, what came of it."""
 
+from sublayer.nas.benchmark import contest
 from sublayer.nas.choice import Choice
-from sublayer.nas.contest import contest
 from sublayer.nas.rule import Rule
 from sublayer.nas.search import search
 from sublayer.nas.space import Candidate, Space

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeAlias
 
-from sublayer.nas import amounts
+from sublayer.nas import units
 from sublayer.nas.evolution import TRIES, Method
 from sublayer.nas.space import Candidate, Space
 from sublayer.nas.study import Recorded
@@ -87,10 +87,8 @@ def refuse_barren(trials: Sequence[Trial], limits: Mapping[str, float]) -> None:
         return
     nearest = min(trials, key=lambda trial: trial.violation)
     beyond = [name for name, share in nearest.excess.items() if share > 0]
-    has = ", ".join(
-        f"{name} {amounts.write(name, nearest.figures[name])}" for name in beyond if name in nearest.figures
-    )
-    wanted = ", ".join(f"{name} up to {amounts.write(name, limits[name])}" for name in beyond if name in limits)
+    has = ", ".join(f"{name} {units.write(name, nearest.figures[name])}" for name in beyond if name in nearest.figures)
+    wanted = ", ".join(f"{name} up to {units.write(name, limits[name])}" for name in beyond if name in limits)
     raise ValueError(
         f"no candidate has {wanted or f'a finite {beyond[0]}'}: of {len(trials):,} tried, the nearest "
         f"({sketch(nearest)}) has {has or 'none'}; raise the limit, or search a space with smaller models"

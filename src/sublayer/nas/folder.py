@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sublayer.runs import kept
+from sublayer.runs import sealed_json
 
 ASKED, JOURNAL, FRONT = "search.json", "journal.log", "front.json"
 
@@ -36,12 +36,12 @@ class Folder:
 
     def ask(self, asked: Mapping[str, Any]) -> None:
         """Write down what is asked, or go on with the same; for whoever holds the folder's lock."""
-        kept.ask(self.path / ASKED, asked, "search")
+        sealed_json.ask(self.path / ASKED, asked, "search")
 
     @property
     def asked(self) -> dict[str, Any]:
-        return kept.read_asked(self.path / ASKED)
+        return sealed_json.read_asked(self.path / ASKED)
 
     def held(self) -> AbstractContextManager[None]:
         """One process at a time searches in a folder."""
-        return kept.held(self.path, "searching there", (ASKED, FRONT))
+        return sealed_json.held(self.path, "searching there", (ASKED, FRONT))

@@ -15,7 +15,7 @@ from sublayer.nas.explore import Progress
 from sublayer.nas.folder import Folder
 from sublayer.nas.trial import Objective, Trial, table
 from sublayer.nn.model import Model
-from sublayer.runs import kept
+from sublayer.runs import sealed_json
 
 MEASURED = 15
 """Models of the front that are measured, if there are so many."""
@@ -58,7 +58,7 @@ def describe(progress: Progress, limits: Mapping[str, float], notes: Mapping[str
     volumes = growth(progress, ideal, reference)
     signs = np.array([objective.sign for objective in objectives])
     return {
-        "format": kept.FORMAT,
+        "format": sealed_json.FORMAT,
         "objectives": [objective.dump() for objective in objectives],
         "limits": dict(limits),
         "trials": len(progress.trials),
@@ -101,7 +101,7 @@ def measured(
     left = [one for one in along(result["front"], MEASURED) if not _known(one)] if measure else []
     while True:
         result["predictor"] = errors(result["front"])
-        kept.write(folder.front, result)
+        sealed_json.write(folder.front, result)
         if measure is None or not left:
             return result
         one = left.pop(0)
@@ -112,7 +112,7 @@ def measured(
 def _before(path: Path) -> dict[int, dict[str, Any]]:
     """The front as it was written before, by the numbers of its trials."""
     try:
-        return {one["number"]: {name: one[name] for name in KEPT} for one in kept.read(path)["front"]}
+        return {one["number"]: {name: one[name] for name in KEPT} for one in sealed_json.read(path)["front"]}
     except (KeyError, TypeError):
         raise ValueError(
             f"{path}: not what a search writes, so it was damaged or edited; remove it, and the search forms it anew"

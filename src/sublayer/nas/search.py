@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sublayer.nas import rivals
+from sublayer.nas import methods
 from sublayer.nas.evolution import Method
 from sublayer.nas.explore import Ahead, Progress, Tell, explore
 from sublayer.nas.folder import Folder
@@ -91,7 +91,7 @@ def make(
     method: str, space: Space, objectives: Sequence[Objective], limits: Mapping[str, float], seed: int, population: int
 ) -> Method:
     """A method at its beginning; under limits it looks at the smallest candidate first, from which small ones come."""
-    kind = rivals.find(method)
+    kind = methods.find(method)
     first = []
     if limits:
         least = smallest(space, Random(seed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from random import Random
 
-from sublayer.nas import amounts
+from sublayer.nas import units
 from sublayer.nas.explore import empty
 from sublayer.nas.space import Candidate, Genes, Space
 from sublayer.nn.config import ConfigError
@@ -38,6 +38,6 @@ def refuse_too_small(least: Candidate, limits: Mapping[str, float]) -> None:
     params = least.config.cost().params
     if params > limits.get("params", params):
         raise ValueError(
-            f"params_max={amounts.write('params', limits['params'])}: the smallest candidate of the space has "
-            f"{amounts.write('params', params)} parameters; raise the limit, or search a space with smaller models"
+            f"params_max={units.write('params', limits['params'])}: the smallest candidate of the space has "
+            f"{units.write('params', params)} parameters; raise the limit, or search a space with smaller models"
         )

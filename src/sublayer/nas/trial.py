@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sublayer.nas import amounts
+from sublayer.nas import units
 from sublayer.nas.space import Candidate
 from sublayer.nn.model import Model
 
@@ -70,7 +70,7 @@ def read_objectives(given: str | Sequence[str | Objective]) -> tuple[Objective, 
 
 def read_limits(given: Mapping[str, str | float | None]) -> dict[str, float]:
     """`{"latency": "5ms", "params": 1e6}` → seconds, bytes and counts; None is no limit."""
-    return {name: amounts.read(name, most, f"{name}_max") for name, most in given.items() if most is not None}
+    return {name: units.read(name, most, f"{name}_max") for name, most in given.items() if most is not None}
 
 
 @dataclass(frozen=True)

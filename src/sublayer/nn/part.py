@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class Slot:
     """Where a part stands: the sizes and shared things its parent knows, so that no config repeats them."""
 
     dim: int
@@ -50,21 +50,21 @@ class Part(nn.Module):
             """Whether its mathematics depends on where segments are cut; then a pass with `segments=` states how."""
             return False
 
-        def build(self, place: Place) -> Part:
-            return self.owner(self, place)
+        def build(self, slot: Slot) -> Part:
+            return self.owner(self, slot)
 
-        def params(self, place: Place) -> int:
+        def params(self, slot: Slot) -> int:
             """Parameters, counted without building."""
             raise NotImplementedError(f"{type(self).__qualname__} does not say how many parameters it has")
 
-        def flops(self, place: Place, work: Work) -> int:
+        def flops(self, slot: Slot, work: Work) -> int:
             """Matmul work of one forward pass, 2 per multiply-add."""
             raise NotImplementedError(f"{type(self).__qualname__} does not say how many FLOPs it takes")
 
     def forward(self, x_BLD: Tensor, scene: Scene, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
-    def after(self, norm: nn.Module, x_BLD: Tensor, scene: Scene, state: Any = None) -> tuple[Tensor, Any]:
+    def forward_normed(self, norm: nn.Module, x_BLD: Tensor, scene: Scene, state: Any = None) -> tuple[Tensor, Any]:
         """The part on norm(x); one that can do both at once does."""
         return self(norm(x_BLD), scene, state)
 

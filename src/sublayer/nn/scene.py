@@ -90,7 +90,7 @@ class Scene:
         past = (i_BM[:, :before], valid_BM[:, :before]) if before else (None, None)
         return Scene(i_BM[:, self.start :][:, now], before, valid_BM[:, self.start :][:, now], *past, cuts_L, **known)
 
-    def lose(self, name: str, loss: Tensor) -> None:
+    def add_loss(self, name: str, loss: Tensor) -> None:
         """Add to a named auxiliary loss."""
         self.losses[name] = self.losses[name] + loss if name in self.losses else loss
 

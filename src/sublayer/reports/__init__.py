@@ -7,6 +7,6 @@
 Nothing here trains or measures: what a page says, a file in a folder said before it.
 """
 
-from sublayer.reports.making import Report, figures, report
+from sublayer.reports.report import Report, figures, report
 
 __all__ = ["Report", "figures", "report"]

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sublayer import work
+from sublayer import executors
 from sublayer.comparison import compare
 from sublayer.comparison.interval import Interval, verdict
 from sublayer.comparison.job import Told
 from sublayer.measurement import measure
 from sublayer.reproduction.claim import Claim, Finding, find
-from sublayer.runs import kept
+from sublayer.runs import sealed_json
 
 CLAIM = "claim.json"
 UNKNOWN = "not known: there is no figure of one of them"
@@ -24,7 +24,7 @@ def reproduce(
     changes: Mapping[str, Any] | None = None,
     *,
     seeds: Sequence[int] = (0, 1, 2),
-    pool: work.Pool | None = None,
+    pool: executors.Pool | None = None,
     told: Told = lambda request, folder: None,
 ) -> dict[str, Any]:
     """Run a paper's claim again, or go on with it; changes: to its sizes and its budget, for all variants."""
@@ -57,7 +57,7 @@ def reproduce(
         "findings": [found(finding, table["rows"]) for finding in asked.findings],
         "params": {row["name"]: row["params"] for row in table["rows"]},
     }
-    kept.write(place / CLAIM, made)
+    sealed_json.write(place / CLAIM, made)
     return made
 
 

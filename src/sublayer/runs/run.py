@@ -11,7 +11,7 @@ from typing import Any
 
 from sublayer.data.tokenizer import Tokenizer
 from sublayer.nn.model import Model
-from sublayer.runs import checkpoint, kept
+from sublayer.runs import checkpoint, sealed_json
 from sublayer.runs.checkpoint import Checkpoint, DamagedError
 from sublayer.runs.lines import Lines
 from sublayer.runs.wording import command
@@ -33,7 +33,7 @@ class Run:
         with run.held():
             run.refuse_taken()  # another process may have taken it meanwhile
             tokenizer.save(run.path / TOKENIZER)
-            kept.write(run.path / ENVIRONMENT, environment)
+            sealed_json.write(run.path / ENVIRONMENT, environment)
             run.ask(asked)
         return run
 
@@ -67,15 +67,15 @@ class Run:
 
     def ask(self, asked: dict[str, Any]) -> None:
         """Write down what is asked; for whoever holds the run's lock."""
-        kept.write(self.path / ASKED, {"format": kept.FORMAT, **asked, "sha256": _digest(asked)})
+        sealed_json.write(self.path / ASKED, {"format": sealed_json.FORMAT, **asked, "sha256": _digest(asked)})
 
     @cached_property
     def asked(self) -> dict[str, Any]:
         """Model, data and train, as plain JSON."""
-        asked = kept.read(self.path / ASKED)
-        if asked.get("format") != kept.FORMAT:
+        asked = sealed_json.read(self.path / ASKED)
+        if asked.get("format") != sealed_json.FORMAT:
             raise ValueError(
-                f"{self.path / ASKED}: not what a run of format {kept.FORMAT} says; it was damaged or edited"
+                f"{self.path / ASKED}: not what a run of format {sealed_json.FORMAT} says; it was damaged or edited"
             )
         if asked.get("sha256") != _digest(asked):
             raise ValueError(
@@ -94,7 +94,7 @@ class Run:
 
     @property
     def environment(self) -> dict[str, Any]:
-        return kept.read(self.path / ENVIRONMENT)
+        return sealed_json.read(self.path / ENVIRONMENT)
 
     @property
     def metrics(self) -> Lines:
@@ -139,7 +139,7 @@ class Run:
     @contextmanager
     def held(self) -> Iterator[None]:
         """One process at a time writes to a run."""
-        with kept.held(self.path, "training this run"):
+        with sealed_json.held(self.path, "training this run"):
             checkpoint.sweep(self.path)
             yield
 
@@ -168,4 +168,4 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _digest(asked: dict[str, Any]) -> str:
-    return kept.digest({name: asked.get(name) for name in SEALED})
+    return sealed_json.digest({name: asked.get(name) for name in SEALED})

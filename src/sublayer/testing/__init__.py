@@ -5,11 +5,11 @@ from __future__ import annotations
 from sublayer.nn.config import Config
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
+from sublayer.testing.case import Case, LawBroken
 from sublayer.testing.laws import LAWS, Law
 from sublayer.testing.small import around, small
-from sublayer.testing.trial import LawBroken, Trial
 
-__all__ = ["LAWS", "Law", "LawBroken", "Trial", "around", "check", "small"]
+__all__ = ["LAWS", "Case", "Law", "LawBroken", "around", "check", "small"]
 
 
 def check(config: Config, *, seed: int = 0, causal: bool = True) -> dict[str, str]:
@@ -26,6 +26,6 @@ def check(config: Config, *, seed: int = 0, causal: bool = True) -> dict[str, st
     verdicts: dict[str, str] = {}
     for name, law in LAWS.items():
         for cuts in ((3, 1, 7, 2), (1,), (5, 6)):
-            reason = law(Trial(model, seed, cuts=cuts))
+            reason = law(Case(model, seed, cuts=cuts))
         verdicts[name] = f"does not apply: {reason}" if reason else "holds"
     return verdicts

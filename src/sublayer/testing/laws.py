@@ -1,6 +1,6 @@
 """The laws: what must hold for every part and every paper, in eval mode with dropout off.
 
-Each law takes a Trial and raises LawBroken; it returns why it does not apply, where it does not.
+Each law takes a Case and raises LawBroken; it returns why it does not apply, where it does not.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from sublayer.nn.embedding import AdaptiveSoftmax, Classify, Span
 from sublayer.nn.memory import Hidden
 from sublayer.nn.model import Decoder, EncoderDecoder, Model
 from sublayer.nn.state import State
-from sublayer.testing.trial import LawBroken, Trial, by_reference, fed, same
+from sublayer.testing.case import Case, LawBroken, by_reference, fed, same
 
 Verdict = str | None
-Law = Callable[[Trial], Verdict]
+Law = Callable[[Case], Verdict]
 
 ONE_WAY = "it reads both ways"
 
 
-def causality(trial: Trial) -> Verdict:
+def causality(case: Case) -> Verdict:
     """No output knows what comes after it: gradients are exactly zero, values move by less than 1e-12."""
-    if trial.bidirectional:
+    if case.bidirectional:
         return ONE_WAY
-    model, ids = trial.model(), trial.ids()
-    t = max(1, trial.length // 2)
+    model, ids = case.model(), case.ids()
+    t = max(1, case.length // 2)
     x_BLD = model.embedding.read(ids).detach().requires_grad_()
-    state = trial.begin(model)
+    state = case.begin(model)
     with fed(model, x_BLD):
         h_BLD, _ = model(ids, state)
     weight = torch.randn(h_BLD[:, :t].shape, dtype=h_BLD.dtype, generator=torch.Generator().manual_seed(1))
@@ -44,91 +44,91 @@ def causality(trial: Trial) -> Verdict:
         raise LawBroken(f"causality: outputs before place {t} have a gradient with respect to inputs after it")
     if not slope[:, :t].any():
         raise LawBroken("causality: outputs do not depend on their own inputs")
-    other = torch.cat([ids[:, :t], (ids[:, t:] + 1) % trial.config.vocab], dim=1)
+    other = torch.cat([ids[:, :t], (ids[:, t:] + 1) % case.config.vocab], dim=1)
     with torch.no_grad():
-        same(trial.read(model, other)[:, :t], trial.read(model, ids)[:, :t], 1e-12, "causality: later tokens changed")
+        same(case.read(model, other)[:, :t], case.read(model, ids)[:, :t], 1e-12, "causality: later tokens changed")
     return None
 
 
-def segmentation(trial: Trial) -> Verdict:
+def segmentation(case: Case) -> Verdict:
     """Any split into segments equals one pass; where the mathematics depends on the split, the pass it states."""
-    if not trial.config.remembers:
+    if not case.config.remembers:
         return "it carries nothing on"
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        model, ids = trial.model(dtype), trial.ids()
-        for cuts in (trial.cuts, (1,) * trial.length):
-            options = {"segments": cuts} if trial.splits else {}
+        model, ids = case.model(dtype), case.ids()
+        for cuts in (case.cuts, (1,) * case.length):
+            options = {"segments": cuts} if case.splits else {}
             for grad in (False, True):  # buffers written in place, and functional appending
                 with torch.set_grad_enabled(grad):
-                    whole, parts = trial.read(model, ids, **options), trial.read_in_segments(model, ids, cuts)
+                    whole, parts = case.read(model, ids, **options), case.read_in_segments(model, ids, cuts)
                 same(parts, whole, tolerance, f"segmentation: cuts {cuts} in {dtype}, grad {'on' if grad else 'off'}")
     return None
 
 
-def frozen_memory(trial: Trial) -> Verdict:
+def frozen_memory(case: Case) -> Verdict:
     """Remembered hidden states, and the keys and values made of them once, give the same."""
-    if not isinstance(model := trial.model(), (Decoder, EncoderDecoder)):
+    if not isinstance(model := case.model(), (Decoder, EncoderDecoder)):
         return "it carries nothing on"
-    first, second = trial.ids(key=1), trial.ids(length=1, key=2)
+    first, second = case.ids(key=1), case.ids(length=1, key=2)
     with torch.no_grad():
-        state = model(first, trial.begin(model))[1]
+        state = model(first, case.begin(model))[1]
         if not any(isinstance(part, Hidden) for part in state.parts):
             return "it keeps keys and values"
         frozen = model.frozen(state.fork())
-        for ids in (second, trial.ids(key=3), second):
+        for ids in (second, case.ids(key=3), second):
             hidden, state = model(ids, state)
             again, frozen = model(ids, frozen)
             same(again, hidden, 1e-10, "frozen memory: keys and values against hidden states")
     return None
 
 
-def empty_memory(trial: Trial) -> Verdict:
+def empty_memory(case: Case) -> Verdict:
     """An empty memory is no memory; one that is all padding changes nothing."""
-    if not trial.config.remembers:
+    if not case.config.remembers:
         return "it carries nothing on"
-    model, ids = trial.model(), trial.ids()
-    nothing = trial.ids(length=3, key=1)
+    model, ids = case.model(), case.ids()
+    nothing = case.ids(length=3, key=1)
     with torch.no_grad():
-        alone = trial.read(model, ids)
+        alone = case.read(model, ids)
         if isinstance(model, Decoder):
             empty = State(())
             same(model(ids, empty)[0], alone, 1e-12, "empty memory: an empty state against none")
-        _, masked = model(nothing, trial.begin(model), torch.zeros_like(nothing, dtype=torch.bool))
+        _, masked = model(nothing, case.begin(model), torch.zeros_like(nothing, dtype=torch.bool))
         same(model(ids, masked)[0], alone, 1e-10, "empty memory: a memory that is all padding")
     return None
 
 
-def padding(trial: Trial) -> Verdict:
+def padding(case: Case) -> Verdict:
     """A padded row equals the row alone on its real places, left or right, and goes on alike after left padding."""
-    long, short = trial.length, max(1, trial.length - 4)
+    long, short = case.length, max(1, case.length - 4)
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        model, ids = trial.model(dtype), trial.ids(batch=2)
+        model, ids = case.model(dtype), case.ids(batch=2)
         for side in ("left", "right"):
             real = slice(long - short, long) if side == "left" else slice(0, short)
             valid = torch.ones_like(ids, dtype=torch.bool)
             valid[1] = False
             valid[1, real] = True
             with torch.no_grad():
-                h_BLD, state = model(ids, trial.begin(model, (0, 1)), valid)
+                h_BLD, state = model(ids, case.begin(model, (0, 1)), valid)
                 for row, places in ((0, slice(None)), (1, real)):
-                    alone, after = model(ids[row : row + 1, places], trial.begin(model, (row,)))
+                    alone, after = model(ids[row : row + 1, places], case.begin(model, (row,)))
                     same(h_BLD[row, places], alone[0], tolerance, f"padding: row {row}, {side}, {dtype}")
                     if row == 1 and side == "left" and state is not None:
-                        more = trial.ids(length=3, key=5, batch=2)
+                        more = case.ids(length=3, key=5, batch=2)
                         alone = model(more[1:], after)[0]
                         same(model(more, state)[0][1], alone[0], tolerance, f"padding: going on after {side}, {dtype}")
     return None
 
 
-def gradients(trial: Trial) -> Verdict:
+def gradients(case: Case) -> Verdict:
     """After two optimiser steps every parameter has a gradient that is not all zero; finite in fp32 and in bf16."""
     for dtype in (torch.float32, torch.bfloat16):
-        torch.manual_seed(trial.seed)
-        model = trial.config.build().to(dtype).eval()
+        torch.manual_seed(case.seed)
+        model = case.config.build().to(dtype).eval()
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
         for step in range(3):
             optimiser.zero_grad(set_to_none=True)
-            loss = _loss(model, trial, step)
+            loss = _loss(model, case, step)
             loss.backward()
             for name, weight in model.named_parameters():
                 if weight.grad is None:
@@ -143,17 +143,17 @@ def gradients(trial: Trial) -> Verdict:
     return None
 
 
-def _loss(model: Model, trial: Trial, step: int) -> Tensor:
+def _loss(model: Model, case: Case, step: int) -> Tensor:
     """On a batch with every token of the vocabulary in it, as input and as target, in two segments if it remembers."""
-    vocab, B = trial.config.vocab, 4
+    vocab, B = case.config.vocab, 4
     order = torch.randperm(vocab, generator=torch.Generator().manual_seed(step))
     ids = torch.cat([order, order[: -vocab % (2 * B)]]).view(B, -1)
     if isinstance(model.head, Classify):
-        return model.head.loss(trial.read(model, ids), torch.arange(B) % model.config.head.classes)
+        return model.head.loss(case.read(model, ids), torch.arange(B) % model.config.head.classes)
     if isinstance(model.head, Span):
-        return model.head.loss(trial.read(model, ids), torch.tensor([[0, 1]]).expand(B, 2))
-    if not trial.config.remembers:
-        return model.head.loss(trial.read(model, ids), ids)
+        return model.head.loss(case.read(model, ids), torch.tensor([[0, 1]]).expand(B, 2))
+    if not case.config.remembers:
+        return model.head.loss(case.read(model, ids), ids)
     source = ids % (getattr(model.config, "source_vocab", None) or vocab)
     state = model.start(source) if isinstance(model, EncoderDecoder) else None
     first, second = ids.chunk(2, dim=1)
@@ -162,18 +162,18 @@ def _loss(model: Model, trial: Trial, step: int) -> Tensor:
     return model.head.loss(torch.cat([h_first, h_second], dim=1), ids.roll(-1, 1) % model.head.classes)
 
 
-def cost_is_count(trial: Trial) -> Verdict:
+def cost_is_count(case: Case) -> Verdict:
     """Parameters by the config's closed form, exactly; FLOPs within 1 % of the counter on the meta device."""
     with torch.device("meta"):
-        model = trial.config.build().eval()
+        model = case.config.build().eval()
     counted = sum(weight.numel() for weight in model.parameters())
-    cost = trial.config.cost()
+    cost = case.config.cost()
     if cost.params != counted:
         raise LawBroken(f"cost: {cost.params} parameters by the config, {counted} in the model")
-    for length, memory in ((trial.length, 0), (19, 0), (3, 5), (1, 4)):
-        if memory and not trial.config.remembers:
+    for length, memory in ((case.length, 0), (19, 0), (3, 5), (1, 4)):
+        if memory and not case.config.remembers:
             continue
-        work = trial.config.cost(length, memory).flops
+        work = case.config.cost(length, memory).flops
         expected = work.embedding + work.stack + (0 if isinstance(model.head, AdaptiveSoftmax) else work.head)
         measured = _count_flops(model, length, memory)
         if abs(measured - expected) > 0.01 * measured:
@@ -200,9 +200,9 @@ def _count_flops(model: Model, length: int, memory: int) -> int:
     return counter.get_total_flops()
 
 
-def round_trip(trial: Trial) -> Verdict:
+def round_trip(case: Case) -> Verdict:
     """Config ↔ JSON and TOML; weights ↔ safetensors; nothing lost."""
-    config = trial.config
+    config = case.config
     for form, again in (
         ("JSON", Model.Config.from_json(config.to_json())),
         ("TOML", Model.Config.from_toml(config.to_toml())),
@@ -211,13 +211,13 @@ def round_trip(trial: Trial) -> Verdict:
         if lost or again.hash != config.hash:
             raise LawBroken(f"round trip: {form} changes {', '.join(lost) or 'the hash'}")
     json.dumps(config.dump())
-    model, ids = trial.model(), trial.ids()
+    model, ids = case.model(), case.ids()
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         file = Path(folder) / "model.safetensors"
         save_model(model, str(file))
-        other = Trial(config, trial.seed + 1, trial.batch, trial.cuts).model()
+        other = Case(config, case.seed + 1, case.batch, case.cuts).model()
         load_model(other, str(file))
-        same(trial.read(other, ids), trial.read(model, ids), 0.0, "round trip: weights through safetensors")
+        same(case.read(other, ids), case.read(model, ids), 0.0, "round trip: weights through safetensors")
     return None
 
 
@@ -240,30 +240,30 @@ def _unlike(here: Config, there: Config, path: str = "") -> list[str]:
     return found
 
 
-def determinism(trial: Trial) -> Verdict:
+def determinism(case: Case) -> Verdict:
     """The same seed gives the same bits; another seed gives others."""
-    ids = trial.ids()
-    here, again = (trial.read(trial.model(torch.float32), ids) for _ in range(2))
+    ids = case.ids()
+    here, again = (case.read(case.model(torch.float32), ids) for _ in range(2))
     if not torch.equal(here, again):
         raise LawBroken("determinism: the same seed gives different bits")
-    other = Trial(trial.config, trial.seed + 1, trial.batch, trial.cuts)
-    if torch.equal(here, trial.read(other.model(torch.float32), ids)):
+    other = Case(case.config, case.seed + 1, case.batch, case.cuts)
+    if torch.equal(here, case.read(other.model(torch.float32), ids)):
         raise LawBroken("determinism: another seed gives the same bits")
     return None
 
 
-def oracle(trial: Trial) -> Verdict:
+def oracle(case: Case) -> Verdict:
     """Attention equals its slow twin in values and gradients, with a memory and with padding."""
-    model, ids = trial.model(), trial.ids()
+    model, ids = case.model(), case.ids()
     valid = torch.ones_like(ids, dtype=torch.bool)
-    valid[0, : trial.length // 3] = False
+    valid[0, : case.length // 3] = False
     weights = list(model.parameters())
 
     def run() -> list[Tensor]:
-        h_BLD, state = model(ids, trial.begin(model))
-        hidden = [h_BLD, model(ids, trial.begin(model), valid)[0] * valid[..., None]]
+        h_BLD, state = model(ids, case.begin(model))
+        hidden = [h_BLD, model(ids, case.begin(model), valid)[0] * valid[..., None]]
         if state is not None:
-            hidden.append(model(trial.ids(key=4), state)[0])
+            hidden.append(model(case.ids(key=4), state)[0])
         losses = [(h * torch.linspace(-1, 1, h.shape[-1], dtype=h.dtype)).sum() for h in hidden]
         slopes = torch.autograd.grad(losses, weights, allow_unused=True)
         return hidden + [torch.zeros(()) if slope is None else slope for slope in slopes]
@@ -278,16 +278,16 @@ def oracle(trial: Trial) -> Verdict:
     return None
 
 
-def state_is_a_value(trial: Trial) -> Verdict:
+def state_is_a_value(case: Case) -> Verdict:
     """A consumed state raises; forks do not touch each other."""
-    if not trial.config.remembers:
+    if not case.config.remembers:
         return "it carries nothing on"
-    model, steps = trial.model(), [trial.ids(), trial.ids(length=1, key=8), trial.ids(length=2, key=9)]
-    other = (steps[2] + 1) % trial.config.vocab
+    model, steps = case.model(), [case.ids(), case.ids(length=1, key=8), case.ids(length=2, key=9)]
+    other = (steps[2] + 1) % case.config.vocab
 
     def read(forked: bool) -> Tensor:
         """Go on, past a fork that reads something else, into buffers that by now have room to spare."""
-        state = trial.begin(model)
+        state = case.begin(model)
         for ids in steps:
             fork = state.fork() if forked and state else None
             _, after = model(ids, state)
@@ -298,7 +298,7 @@ def state_is_a_value(trial: Trial) -> Verdict:
 
     with torch.no_grad():
         same(read(forked=True), read(forked=False), 1e-12, "state: what a fork reads shows in the other")
-        state = model(steps[0], trial.begin(model))[1]
+        state = model(steps[0], case.begin(model))[1]
         model(steps[1], state)
         try:
             model(steps[1], state)

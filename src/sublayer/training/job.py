@@ -21,7 +21,7 @@ from sublayer.training.budget import Stopwatch
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World, find_device, started
 from sublayer.training.loop import train_on
-from sublayer.training.telling import Teller, TensorBoard, teller
+from sublayer.training.reporters import ProgressReporter, TensorBoard, teller
 from sublayer.training.trainee import Trainee, make_batches
 from sublayer.training.vocabulary import fit_vocab
 
@@ -117,14 +117,14 @@ def _take_part(run: Run, config: TrainConfig, step: int | None, quiet: bool | No
     """Train in this process, alone or among others, of which the first one holds the run."""
     world = World(config.device)
     if not world.main:
-        return _resume(run, config, world, step, Teller())
+        return _resume(run, config, world, step, ProgressReporter())
     with run.held():
         tell = teller(quiet)
         tell = TensorBoard(tell, run.path / "tensorboard") if config.tensorboard else tell
         return _resume(run, config, world, step, tell)
 
 
-def _resume(run: Run, config: TrainConfig, world: World, step: int | None, tell: Teller) -> Run:
+def _resume(run: Run, config: TrainConfig, world: World, step: int | None, tell: ProgressReporter) -> Run:
     settle_environment(run, config, world)
     data = read_data(run, world)
     checkpoint = find_checkpoint(run, world, step)

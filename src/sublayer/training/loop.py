@@ -20,13 +20,13 @@ from sublayer.training import average, guard
 from sublayer.training.budget import Budget, Stopwatch
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World
-from sublayer.training.telling import Teller
+from sublayer.training.reporters import ProgressReporter
 from sublayer.training.trainee import Trainee
 from sublayer.training.validation import validate
 
 
 def train_on(
-    trainee: Trainee, run: Run, config: TrainConfig, data: Data, world: World, watch: Stopwatch, tell: Teller
+    trainee: Trainee, run: Run, config: TrainConfig, data: Data, world: World, watch: Stopwatch, tell: ProgressReporter
 ) -> str:
     """From where the trainee stands to the end of the budget; says why it ended."""
     progress, budget, schedule = trainee.progress, Budget(config, watch), config.schedule.build()
@@ -126,7 +126,7 @@ class Recent:
         return {**means, "norm": norm}
 
 
-def record(run: Run, world: World, tell: Teller, line: dict[str, Any], watch: Stopwatch, data: Data) -> None:
+def record(run: Run, world: World, tell: ProgressReporter, line: dict[str, Any], watch: Stopwatch, data: Data) -> None:
     """A line of metrics, and one of the clock beside it."""
     if world.main:
         run.metrics.add(line)

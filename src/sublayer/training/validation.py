@@ -9,7 +9,7 @@ import torch
 
 from sublayer.data import Data, Dataset, Sweep, Task
 from sublayer.data.tasks import exam
-from sublayer.evaluation.marks import Tally
+from sublayer.evaluation.task_scores import Tally
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World
 from sublayer.training.objective import NextToken

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sublayer import config, work
+from sublayer import config
 from sublayer.data import DataConfig
 from sublayer.nas.proxies import judging, table
 from sublayer.nas.proxies.study import Request, Study
@@ -30,7 +30,7 @@ def asked(book, **more):
 def worked(out, request):
     study = Study.begin(out, request)
     heard = []
-    with work.pool() as pool:
+    with executors.pool() as pool:
         study.score(pool, heard.append)
         study.train(pool, heard.append)
     assert sorted(heard) == sorted([*range(request.models)] * 2)
@@ -98,7 +98,7 @@ def test_latencies_are_measured_once(study):
 
 
 def test_a_model_that_diverges_is_left_out(book, tmp_path):
-    from sublayer.work.trainings import DIVERGED
+    from sublayer.executors.trainings import DIVERGED
 
     study = worked(tmp_path / "study", asked(book, proxies=("decoder_params",)))
     (tmp_path / "study" / "runs" / "0001" / DIVERGED).write_text('{"why": "step 2: the loss is nan"}')

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from sublayer.executors import trainings
 from sublayer.nas.supernet import SearchConfig, over, search
 from sublayer.nas.supernet.searcher import Searcher
 from sublayer.runs import Run
 from sublayer.training import DivergedError
-from sublayer.work import trainings
 from tests.nas.supernet import small
 from tests.training.killing import live
 
@@ -135,7 +135,7 @@ def test_what_has_ended_is_not_repeated(book, tmp_path, monkeypatch):
     before = files(tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr(Searcher, "make", None)
-        patch.setattr("sublayer.work.trainings.resume", None)
+        patch.setattr("sublayer.executors.trainings.resume", None)
         assert small.run(book, tmp_path / "out", **asked) == first
     assert files(tmp_path / "out") == before
     more = small.run(book, tmp_path / "out", **{**asked, "seeds": (0, 1)})

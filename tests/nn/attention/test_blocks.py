@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from sublayer.nn.attention import Full, MultiHead, Window, multihead
 from sublayer.nn.memory import Cache, NoMemory
-from sublayer.nn.part import Place, Work
+from sublayer.nn.part import Slot, Work
 from sublayer.nn.position import Rotary
 from sublayer.nn.scene import Scene
 
@@ -15,7 +15,7 @@ def windowed(size, look, kv_heads=None):
     memory = Cache.Config() if look == "back" else NoMemory.Config()
     config = MultiHead.Config(heads=4, kv_heads=kv_heads, pattern=Window.Config(size=size, look=look), memory=memory)
     torch.manual_seed(0)
-    part = config.build(Place(16, Rotary.Config())).double()
+    part = config.build(Slot(16, Rotary.Config())).double()
     for weight in part.parameters():
         torch.nn.init.normal_(weight, std=0.5)
     return part
@@ -56,13 +56,13 @@ def test_equal_to_the_rectangle_with_a_cache(monkeypatch):
 @pytest.mark.parametrize("look", ["back", "both"])
 def test_work_is_linear_in_length_and_counted_right(look):
     part = windowed(8, look).to("meta")
-    place = Place(16, Rotary.Config())
+    slot = Slot(16, Rotary.Config())
     for length in (100, 200, 400):
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             x_BLD = torch.empty(1, length, 16, device="meta", dtype=torch.float64)
             part(x_BLD, Scene(torch.arange(length, device="meta")[None]))
-        assert counter.get_total_flops() == part.config.flops(place, Work(length))
-    assert part.config.flops(place, Work(6400)) < 2.01 * part.config.flops(place, Work(3200))
+        assert counter.get_total_flops() == part.config.flops(slot, Work(length))
+    assert part.config.flops(slot, Work(6400)) < 2.01 * part.config.flops(slot, Work(3200))
 
 
 def test_a_cache_keeps_no_more_than_the_window_needs():

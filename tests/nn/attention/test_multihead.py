@@ -5,7 +5,7 @@ import torch
 
 import sublayer
 from sublayer.nn.attention import MultiHead
-from sublayer.nn.part import Place
+from sublayer.nn.part import Slot
 from sublayer.nn.scene import Scene
 from sublayer.testing import small
 
@@ -18,8 +18,8 @@ def model():
 
 def test_grouped_heads_equal_repeated_keys_and_values():
     torch.manual_seed(0)
-    grouped = MultiHead.Config(heads=4, kv_heads=2).build(Place(16))
-    plain = MultiHead.Config(heads=4).build(Place(16))
+    grouped = MultiHead.Config(heads=4, kv_heads=2).build(Slot(16))
+    plain = MultiHead.Config(heads=4).build(Slot(16))
     with torch.no_grad():
         for mine, theirs in ((grouped.qkv.weight, plain.qkv.weight), (grouped.qkv.bias, plain.qkv.bias)):
             mine.normal_()
@@ -58,7 +58,7 @@ def test_a_row_with_nothing_to_see_gives_zeros_not_nan(model):
 
 
 def test_dropout_acts_in_training_only():
-    part = MultiHead.Config(heads=2, dropout=0.5).build(Place(8))
+    part = MultiHead.Config(heads=2, dropout=0.5).build(Slot(8))
     torch.nn.init.normal_(part.qkv.weight)
     x_BLD, scene = torch.randn(1, 6, 8), Scene(torch.arange(6)[None])
     assert not torch.equal(part(x_BLD, scene)[0], part(x_BLD, scene)[0])

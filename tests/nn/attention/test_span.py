@@ -8,10 +8,10 @@ import torch
 import sublayer
 from sublayer.nn.attention import AdaptiveSpan, MultiHead, multihead
 from sublayer.nn.memory import KeyValues, Segment
-from sublayer.nn.part import Place
+from sublayer.nn.part import Slot
 from sublayer.nn.scene import Scene
-from sublayer.testing import LAWS, Trial, small
-from sublayer.testing.trial import same
+from sublayer.testing import LAWS, Case, small
+from sublayer.testing.case import same
 from sublayer.training.recompute import recompute
 
 SPAN = {"kind": "adaptive", "limit": 5, "ramp": 2, "start": 0.5}
@@ -42,7 +42,7 @@ def line(length):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("name", MODELS)
 def test_laws(name, law):
-    LAWS[law](Trial(MODELS[name]))
+    LAWS[law](Case(MODELS[name]))
 
 
 def test_the_mask_is_the_papers():
@@ -67,7 +67,7 @@ def test_fading_is_masking_and_summing_to_one_again():
 
 @pytest.mark.parametrize(("share", "seen"), [(0.0, 3), (0.5, 6), (1.0, 6)])
 def test_a_head_sees_what_is_nearer_than_its_span_and_the_ramp(share, seen):
-    part = MultiHead.Config(heads=1, span=AdaptiveSpan.Config(limit=6, ramp=4, start=share)).build(Place(8))
+    part = MultiHead.Config(heads=1, span=AdaptiveSpan.Config(limit=6, ramp=4, start=share)).build(Slot(8))
     x_BLD = torch.randn(1, 12, 8, requires_grad=True)
     (slope,) = torch.autograd.grad(part(x_BLD, line(12))[0][0, -1].sum(), x_BLD)
     assert slope[0].any(-1).tolist() == [False] * (11 - seen) + [True] * (seen + 1)
@@ -76,7 +76,7 @@ def test_a_head_sees_what_is_nearer_than_its_span_and_the_ramp(share, seen):
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_not_read_would_change_nothing(name):
     """In values and gradients, against spans that are taken to be as long as their limit."""
-    trial = Trial(MODELS[name], cuts=(9,))
+    trial = Case(MODELS[name], cuts=(9,))
     model = trial.model()
     for weight_name, weight in model.named_parameters():
         if weight_name.endswith("share_H"):
@@ -101,7 +101,7 @@ def test_work_follows_the_longest_span_in_use():
     config = MultiHead.Config(
         heads=2, span=AdaptiveSpan.Config(limit=6, ramp=2), memory=Segment.Config(length=6, span="exact")
     )
-    part = config.build(Place(8))
+    part = config.build(Slot(8))
     with mock.patch.object(multihead, "attend", lambda q, k, *rest: read.append(k.shape[2]) or attend(q, k, *rest)):
         for share in (0.0, 0.5, 1.0):
             torch.nn.init.constant_(part.span.share_H, 0.0)
@@ -113,7 +113,7 @@ def test_work_follows_the_longest_span_in_use():
 
 
 def test_keys_are_kept_as_far_as_heads_look_now():
-    trial = Trial(MODELS["feedback, unshared"])
+    trial = Case(MODELS["feedback, unshared"])
     model = trial.model()
     for n in range(2):
         torch.nn.init.zeros_(model.stack.readers(n)[0].span.share_H)
@@ -126,10 +126,10 @@ def test_keys_are_kept_as_far_as_heads_look_now():
 def test_training_loses_the_mean_span_of_each_layer(name):
     model = MODELS[name].but({"s.span.loss": 0.01, "s.span.start": 0.6}).build()
     losses = {}
-    model(Trial(MODELS[name]).ids(), losses=losses)
+    model(Case(MODELS[name]).ids(), losses=losses)
     assert losses["span"].item() == pytest.approx(2 * 0.01 * 0.6 * 5)
     losses = {}
-    model.eval()(Trial(MODELS[name]).ids(), losses=losses)
+    model.eval()(Case(MODELS[name]).ids(), losses=losses)
     assert not losses
 
 
@@ -165,11 +165,11 @@ def test_what_stands_outside_is_led_back_and_not_on(share, to, passes):
 def test_sublayers_may_be_run_again_in_the_backward_pass():
     slopes = []
     for again in (False, True):
-        model = Trial(PLAIN).model().train()
+        model = Case(PLAIN).model().train()
         if again:
             recompute(model)
         losses = {}
-        h_BLD, _ = model(Trial(PLAIN).ids(), losses=losses)
+        h_BLD, _ = model(Case(PLAIN).ids(), losses=losses)
         (h_BLD.sin().sum() + losses["span"]).backward()
         slopes.append([weight.grad for weight in model.stack.parameters()])
     for here, there in zip(*slopes, strict=True):

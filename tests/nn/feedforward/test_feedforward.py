@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sublayer.nn.feedforward import ACTIVATIONS, Dense, Glu, fused
-from sublayer.nn.part import Place
+from sublayer.nn.part import Slot
 from sublayer.nn.scene import Scene
 
 SCENE = Scene(torch.arange(5)[None])
@@ -27,7 +27,7 @@ def test_every_activation_has_its_formula_here():
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_dense(name):
-    part = Dense.Config(inner=6, activation=name).build(Place(4)).double()
+    part = Dense.Config(inner=6, activation=name).build(Slot(4)).double()
     x = torch.randn(1, 5, 4, dtype=torch.float64)
     inner = PLAIN[name](x @ part.enter.weight.T + part.enter.bias)
     torch.testing.assert_close(part(x, SCENE)[0], inner @ part.output.weight.T + part.output.bias)
@@ -35,7 +35,7 @@ def test_dense(name):
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_glu(name):
-    part = Glu.Config(inner=6, activation=name).build(Place(4)).double()
+    part = Glu.Config(inner=6, activation=name).build(Slot(4)).double()
     x = torch.randn(1, 5, 4, dtype=torch.float64)
     gate, up = part.enter.weight[:6], part.enter.weight[6:]
     torch.testing.assert_close(part(x, SCENE)[0], (PLAIN[name](x @ gate.T) * (x @ up.T)) @ part.output.weight.T)
@@ -52,7 +52,7 @@ def test_default_widths_follow_the_model():
 @pytest.mark.parametrize("norm", [True, False])
 def test_the_fused_path_equals_the_plain_one_in_values_and_gradients(name, bias, rows, norm, monkeypatch):
     monkeypatch.setattr(fused, "ROWS", rows)
-    part = Dense.Config(inner=6, activation=name, bias=bias).build(Place(4)).double()
+    part = Dense.Config(inner=6, activation=name, bias=bias).build(Slot(4)).double()
     before = torch.nn.LayerNorm(4, bias=bias).double() if norm else torch.nn.Identity()
     weights = [*part.parameters(), *before.parameters()]
     for weight in weights:
@@ -87,7 +87,7 @@ def test_the_fused_gradient_is_the_numerical_one(name, norm):
 
 @pytest.mark.parametrize("norm", [torch.nn.LayerNorm(16), torch.nn.Identity()])
 def test_the_fused_path_keeps_one_tensor_less(norm):
-    part = Dense.Config(inner=64, activation="gelu").build(Place(16))
+    part = Dense.Config(inner=64, activation="gelu").build(Slot(16))
     x = torch.randn(1, 8, 16, requires_grad=True)
 
     def kept(run):
@@ -100,12 +100,12 @@ def test_the_fused_path_keeps_one_tensor_less(norm):
         return sum(count for place, count in found.items() if place not in weights)
 
     plain = kept(lambda: part.output(torch.nn.functional.gelu(part.enter(norm(x)))))
-    fewer = kept(lambda: part.after(norm, x, SCENE))
+    fewer = kept(lambda: part.forward_normed(norm, x, SCENE))
     assert plain - fewer == 8 * (16 if isinstance(norm, torch.nn.LayerNorm) else 64)
 
 
 def test_the_fused_path_steps_aside():
-    part = Dense.Config(inner=64, activation="gelu").build(Place(16))
+    part = Dense.Config(inner=64, activation="gelu").build(Slot(16))
     x = torch.randn(1, 8, 16, requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = part(x, SCENE)[0]
@@ -118,6 +118,6 @@ def test_the_fused_path_steps_aside():
     with part.enter.register_forward_hook(lambda *_: heard.append("matrix")):
         part.after(torch.nn.LayerNorm(16), x, SCENE)
     assert heard == ["part", "matrix"]
-    dropping = Dense.Config(inner=64, dropout=0.5).build(Place(16))
+    dropping = Dense.Config(inner=64, dropout=0.5).build(Slot(16))
     assert "FusedDense" not in dropping(x, SCENE)[0].grad_fn.name()
     assert "FusedDense" in dropping.eval()(x, SCENE)[0].grad_fn.name()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sublayer.nn.attention import MultiHead
-from sublayer.nn.part import Place
+from sublayer.nn.part import Slot
 from sublayer.nn.position import Alibi, Distance, Learned, NoPosition, RelativeKey, RelativeXL, Rotary, Shaw, Sinusoidal
 from sublayer.nn.position.alibi import slopes
 from sublayer.nn.position.relative_xl import skew
@@ -48,7 +48,7 @@ def by_formula(part, x_BLD, score, weigh=lambda s, h, i, j: s, extra=lambda h, i
 
 def attention(position):
     shared = lively(position.build(D, K))
-    return lively(MultiHead.Config(heads=H).build(Place(D, position, shared)))
+    return lively(MultiHead.Config(heads=H).build(Slot(D, position, shared)))
 
 
 def run(part):

@@ -5,7 +5,7 @@ import torch
 
 import sublayer
 from sublayer.nn.feedforward import Dense
-from sublayer.nn.part import Place
+from sublayer.nn.part import Slot
 from sublayer.nn.residual import Add, GruGate, LayerDrop, PostNorm, PreNorm, ReZero, RMSNorm
 from sublayer.nn.scene import Scene
 from sublayer.testing import small
@@ -15,8 +15,8 @@ SCENE = Scene(torch.arange(5)[None])
 
 def sublayer_of(config, dim=8):
     torch.manual_seed(0)
-    place = Place(dim)
-    return config.build(Dense.Config(inner=16).build(place), place)
+    slot = Slot(dim)
+    return config.build(Dense.Config(inner=16).build(slot), slot)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Add.Config.registry if kind != "sum"])

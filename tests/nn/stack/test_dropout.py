@@ -10,8 +10,8 @@ import sublayer
 from sublayer.nn.attention import reference
 from sublayer.nn.stack import native
 from sublayer.nn.stack.unrolled import dropout
-from sublayer.testing import Trial, small
-from sublayer.testing.trial import by_reference
+from sublayer.testing import Case, small
+from sublayer.testing.case import by_reference
 from tests.nn.stack.test_feedback import BASE, VARIANTS, counted, crossed
 from tests.nn.stack.test_native_loop import results
 
@@ -33,7 +33,7 @@ CASES = [
 def training(name, rates, dtype):
     changes = VARIANTS[name]
     smooth = {} if any(key.startswith("f") for key in changes) else {"f.activation": "gelu"}
-    trial = Trial(BASE.but({**smooth, **changes, **NONE}).but(RATES[rates]), batch=3, cuts=(4, 6))
+    trial = Case(BASE.but({**smooth, **changes, **NONE}).but(RATES[rates]), batch=3, cuts=(4, 6))
     return trial, trial.model(dtype).train()
 
 
@@ -74,7 +74,7 @@ def test_it_leaves_out_as_the_plain_loop_does(name, rates, dtype, monkeypatch):
 def test_weights_on_a_source_are_left_out_alike(dtype, monkeypatch):
     parts = {"alphabet.c.dropout": 0.3, "alphabet.f.activation": "gelu"}
     config = crossed({"residual": "pre_norm", "residual.dropout": 0.2, **parts}).but({"embedding.dropout": 0.0})
-    trial = Trial(config, batch=3, cuts=(4, 6))
+    trial = Case(config, batch=3, cuts=(4, 6))
     model = trial.model(dtype).train()
     model.encoder.eval()
 
@@ -128,7 +128,7 @@ def test_places_rows_and_features_are_drawn_apart():
 
 def test_a_seed_decides_what_is_left_out():
     _, model = training("weighted", "all", torch.float32)
-    ids, found = Trial(BASE).ids(), []
+    ids, found = Case(BASE).ids(), []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
         found.append(model(ids)[0])
@@ -147,6 +147,6 @@ def test_the_paper_trains_by_the_fast_loop_as_it_is(monkeypatch):
         forward(loop)
 
     monkeypatch.setattr(native, "forward", counting)
-    model, ids = config.build().train(), Trial(config).ids()
+    model, ids = config.build().train(), Case(config).ids()
     model.head.loss(model(ids)[0], ids).backward()
     assert calls[0] == 1

@@ -8,9 +8,9 @@ from sublayer.nn.attention import pattern
 from sublayer.nn.attention.pattern import lower
 from sublayer.nn.feedforward.activation import ACTIVATIONS
 from sublayer.nn.stack import Plain, planned
-from sublayer.nn.stack.unrolled import back
-from sublayer.testing import LAWS, Trial, small
-from sublayer.testing.trial import by_reference
+from sublayer.nn.stack.unrolled import backward
+from sublayer.testing import LAWS, Case, small
+from sublayer.testing.case import by_reference
 
 BASE = small(sublayer.config("feedback")).but(head="tied")
 """What is compared is what leaves the stack; a head with weights of its own would stand idle."""
@@ -56,21 +56,21 @@ SLOW = {
 @pytest.mark.parametrize("changes", [*VARIANTS.values(), *SLOW.values()], ids=[*VARIANTS, *SLOW])
 @pytest.mark.parametrize("law", ["segmentation", "frozen memory", "padding"])
 def test_laws_hold_for_every_option(changes, law):
-    LAWS[law](Trial(BASE.but(changes), cuts=(2, 1, 4)))
+    LAWS[law](Case(BASE.but(changes), cuts=(2, 1, 4)))
 
 
 @pytest.mark.parametrize("name", ["unshared", "recurrent", "post-norm", "window", "free layout"])
 def test_cost_is_count_for_options_that_change_it(name):
-    LAWS["cost = count"](Trial(BASE.but(VARIANTS[name]), cuts=(5,)))
+    LAWS["cost = count"](Case(BASE.but(VARIANTS[name]), cuts=(5,)))
 
 
 @pytest.mark.parametrize("block", [32, 4])
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_the_fast_loop_equals_the_plain_one(changes, block, monkeypatch):
     """In values and gradients: one pass, padded, and with a memory; in blocks that the text fills, or not."""
-    monkeypatch.setattr(back, "BLOCK", block)
+    monkeypatch.setattr(backward, "BLOCK", block)
     served = counted(monkeypatch)
-    LAWS["oracle"](Trial(BASE.but(changes), cuts=(9,)))
+    LAWS["oracle"](Case(BASE.but(changes), cuts=(9,)))
     assert served[0] >= 2
 
 
@@ -78,20 +78,20 @@ def test_the_fast_loop_equals_the_plain_one(changes, block, monkeypatch):
 @pytest.mark.parametrize("kind", ["dense", "glu"])
 def test_the_fast_loop_knows_every_activation(kind, activation, monkeypatch):
     served = counted(monkeypatch)
-    LAWS["oracle"](Trial(BASE.but({"f": {"kind": kind, "inner": 24, "activation": activation}}), cuts=(5,)))
+    LAWS["oracle"](Case(BASE.but({"f": {"kind": kind, "inner": 24, "activation": activation}}), cuts=(5,)))
     assert served[0] >= 2
 
 
 @pytest.mark.parametrize("changes", SLOW.values(), ids=SLOW)
 def test_what_the_fast_loop_does_not_know_goes_by_the_plain_one(changes, monkeypatch):
     served = counted(monkeypatch)
-    LAWS["oracle"](Trial(BASE.but(changes), cuts=(5,)))
+    LAWS["oracle"](Case(BASE.but(changes), cuts=(5,)))
     assert served[0] == 0
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_they_agree_in_fp32(changes):
-    trial = Trial(BASE.but(changes))
+    trial = Case(BASE.but(changes))
     model, ids = trial.model(torch.float32), trial.ids()
     weights = list(model.parameters())
 
@@ -111,7 +111,7 @@ def test_they_agree_in_fp32(changes):
 @pytest.mark.parametrize("name", ["weighted", "post-norm, unshared", "rotary", "recurrent"])
 def test_gradcheck(name):
     config = BASE.but({**VARIANTS[name], "s.heads": 2, "f.inner": 6, "s.memory.length": 3}, dim=8, layout="(sf)x2")
-    model = Trial(config).model()
+    model = Case(config).model()
     x_BLD = torch.randn(1, 4, 8, dtype=torch.float64, requires_grad=True)
     ids = torch.zeros(1, 4, dtype=torch.long)
 
@@ -125,7 +125,7 @@ def test_gradcheck(name):
 
 def test_layer_drop_is_drawn_once_for_all_places(monkeypatch):
     config = BASE.but({"s.dropout": 0, "f.dropout": 0}, residual={"kind": "layer_drop", "rate": 0.5})
-    model, ids = config.build(), Trial(BASE).ids()
+    model, ids = config.build(), Case(BASE).ids()
     served = counted(monkeypatch)
     for seed in range(4):
         torch.manual_seed(seed)
@@ -139,8 +139,8 @@ def test_layer_drop_is_drawn_once_for_all_places(monkeypatch):
 
 def test_memory_is_the_weighted_sum_of_all_layers():
     """Equation 1 by hand, from what the first place puts out."""
-    model = Trial(BASE).model()
-    ids, outputs = Trial(BASE).ids(length=1), []
+    model = Case(BASE).model()
+    ids, outputs = Case(BASE).ids(length=1), []
     hooks = [model.stack.sublayers[n].register_forward_hook(lambda m, i, o: outputs.append(o[0])) for n in (1, 3)]
     with torch.no_grad():
         _, state = model(ids)
@@ -153,7 +153,7 @@ def test_memory_is_the_weighted_sum_of_all_layers():
 
 
 def test_the_first_place_sees_nothing_and_the_second_only_the_first():
-    model, ids = Trial(BASE).model(), Trial(BASE).ids(length=3)
+    model, ids = Case(BASE).model(), Case(BASE).ids(length=3)
     other = ids.clone()
     other[:, 0] = (other[:, 0] + 1) % BASE.vocab
     with torch.no_grad():
@@ -167,7 +167,7 @@ def test_a_memory_of_each_layers_own_input_is_the_plain_transformer(monkeypatch)
     config = BASE.but(compose="transformer", shared=False, position="none")
     stack = {name: value for name, value in config.stack.dump().items() if name not in ("compose", "shared")}
     plain = config.but(stack=Plain.Config.parse({**stack, "kind": "plain"})).build().double().eval()
-    model, ids = Trial(config).model(), Trial(config).ids()
+    model, ids = Case(config).model(), Case(config).ids()
     weights = model.state_dict()
     for n in range(0, 4, 2):
         part = f"stack.sublayers.{n}.part"
@@ -186,7 +186,7 @@ def test_state_does_not_grow_with_depth(kept):
         config = BASE.but({"s.memory": kept}, layout=f"(sf)x{layers}")
         with torch.no_grad():
             model = config.build().eval()
-            state = model.frozen(model(Trial(config).ids())[1])
+            state = model.frozen(model(Case(config).ids())[1])
         sizes.add(sum(part.k.value.numel() + part.v.value.numel() for part in state.parts if part is not None))
     assert len(sizes) == 1
 
@@ -215,15 +215,15 @@ def crossed(changes):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_laws_hold_for_the_decoder_of_an_encoder_decoder(law):
-    LAWS[law](Trial(crossed({})))
+    LAWS[law](Case(crossed({})))
 
 
 @pytest.mark.parametrize("block", [32, 4])
 @pytest.mark.parametrize("changes", CROSSED.values(), ids=CROSSED)
 def test_the_fast_loop_reads_a_source(changes, block, monkeypatch):
-    monkeypatch.setattr(back, "BLOCK", block)
+    monkeypatch.setattr(backward, "BLOCK", block)
     served = counted(monkeypatch)
-    LAWS["oracle"](Trial(crossed(changes), cuts=(9,)))
+    LAWS["oracle"](Case(crossed(changes), cuts=(9,)))
     assert served[0] >= 2
 
 
@@ -232,7 +232,7 @@ def test_the_fast_loop_reads_a_source(changes, block, monkeypatch):
 def test_padding_of_a_source_is_not_seen(changes, dtype, monkeypatch):
     """A row whose source is padded, one whose is whole, and one that has nothing to see but padding."""
     served = counted(monkeypatch)
-    trial = Trial(crossed({**changes, "alphabet.f.activation": "gelu"}), batch=3)
+    trial = Case(crossed({**changes, "alphabet.f.activation": "gelu"}), batch=3)
     ids, source = trial.ids(length=7), trial.ids(length=6, key=5) % 53
     valid = torch.arange(6) < torch.tensor([4, 6, 0])[:, None]
 
@@ -288,7 +288,7 @@ def counted(monkeypatch):
 @pytest.mark.parametrize("name", ["weighted", "learned spans"])
 def test_padding_at_the_ends_of_rows_goes_by_the_fast_loop(name, padding, monkeypatch):
     served = counted(monkeypatch)
-    trial = Trial(BASE.but(VARIANTS[name]))
+    trial = Case(BASE.but(VARIANTS[name]))
     model, ids, valid = trial.model(), trial.ids()[:, :7], torch.ones(2, 7, dtype=torch.bool)
     valid[0, padding] = False
 
@@ -306,7 +306,7 @@ def test_padding_at_the_ends_of_rows_goes_by_the_fast_loop(name, padding, monkey
 
 def test_padding_in_the_middle_of_a_row_goes_by_the_plain_loop(monkeypatch):
     served = counted(monkeypatch)
-    trial = Trial(BASE)
+    trial = Case(BASE)
     model, ids, valid = trial.model(), trial.ids()[:, :7], torch.ones(2, 7, dtype=torch.bool)
     valid[0, 3] = False
     model(ids, None, valid)

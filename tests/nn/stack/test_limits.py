@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from sublayer.nn.stack.unrolled.loop import Loop
-from sublayer.testing import Trial
-from sublayer.testing.trial import by_reference
+from sublayer.testing import Case
+from sublayer.testing.case import by_reference
 from tests.nn.stack.test_feedback import BASE, counted, crossed
 
 LAYER_DROP = {"residual": {"kind": "layer_drop", "rate": 0.5}}
@@ -36,7 +36,7 @@ def assert_plain(model, read):
 
 @pytest.mark.parametrize(("sources", "texts"), [(1, 3), (3, 1)])
 def test_every_row_has_its_source(sources, texts):
-    trial = Trial(crossed({}))
+    trial = Case(crossed({}))
     model, source, ids = trial.model(), trial.ids(length=5, batch=sources) % 53, trial.ids(length=6, batch=texts)
     with pytest.raises(ValueError, match=f"as many rows as the source has, {sources}, got {texts}; repeat"):
         model(ids, model.start(source))
@@ -45,7 +45,7 @@ def test_every_row_has_its_source(sources, texts):
 @pytest.mark.parametrize("dropped", [{}, LAYER_DROP], ids=["all", "some left out"])
 @pytest.mark.parametrize("changes", UNLIKE.values(), ids=UNLIKE)
 def test_attentions_that_differ(changes, dropped):
-    trial = Trial(BASE.but({"s.dropout": 0, "f.dropout": 0, **dropped, **changes}))
+    trial = Case(BASE.but({"s.dropout": 0, "f.dropout": 0, **dropped, **changes}))
     model, ids = trial.model().train(), trial.ids()
     valid = torch.arange(ids.shape[1]) >= torch.tensor([0, 3])[:, None]
 
@@ -59,7 +59,7 @@ def test_attentions_that_differ(changes, dropped):
 
 @pytest.mark.parametrize("name", ["query", "output", "enter"])
 def test_a_matrix_that_was_put_in_place_of_another_is_asked(name, monkeypatch):
-    model, ids, served = Trial(BASE).model(), Trial(BASE).ids(), counted(monkeypatch)
+    model, ids, served = Case(BASE).model(), Case(BASE).ids(), counted(monkeypatch)
     part = model.stack.sublayers[1 if name == "enter" else 0].part
     old = getattr(part, name)
     new = Adapted(old.in_features, old.out_features, bias=old.bias is not None).double()
@@ -72,7 +72,7 @@ def test_a_matrix_that_was_put_in_place_of_another_is_asked(name, monkeypatch):
 
 
 def test_a_state_of_another_precision_is_read():
-    trial = Trial(BASE.but({"s.memory": "cache"}))
+    trial = Case(BASE.but({"s.memory": "cache"}))
     model, ids = trial.model(torch.float32), trial.ids()
     with torch.no_grad():
         with torch.autocast("cpu", torch.bfloat16):
@@ -84,7 +84,7 @@ def test_a_state_of_another_precision_is_read():
 
 def test_what_is_no_number_stays_so_under_a_mask():
     """In the twin, too."""
-    trial = Trial(crossed({}))
+    trial = Case(crossed({}))
     model, source, ids = trial.model(), trial.ids(length=5) % 53, trial.ids(length=6)
     with torch.no_grad():
         model.decoder.sublayers[1].part.query.weight[0, 0] = torch.nan
@@ -93,7 +93,7 @@ def test_what_is_no_number_stays_so_under_a_mask():
 
 
 def test_torch_func_takes_the_plain_loop():
-    trial = Trial(BASE)
+    trial = Case(BASE)
     model, ids = trial.model(), trial.ids()
     weights = dict(model.named_parameters())
 
@@ -106,7 +106,7 @@ def test_torch_func_takes_the_plain_loop():
 
 
 def test_no_rows_at_all():
-    model = Trial(BASE).model()
+    model = Case(BASE).model()
     assert model(torch.zeros(0, 5, dtype=torch.long))[0].shape == (0, 5, BASE.dim)
 
 
@@ -126,7 +126,7 @@ def buffers(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["twin", "native"])
 def test_what_was_kept_is_let_go_with_the_way_back(dtype, buffers):
     """Also while somebody still holds the loss; and with the last of what it gave, if nobody went back."""
-    trial = Trial(BASE)
+    trial = Case(BASE)
     model, ids = trial.model(dtype), trial.ids()
     h, state = model(ids)
     loss = model.head.loss(h.square(), ids)
@@ -143,7 +143,7 @@ def test_what_was_kept_is_let_go_with_the_way_back(dtype, buffers):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["twin", "native"])
 def test_one_may_go_back_twice(dtype):
-    trial = Trial(BASE.but({"s.dropout": 0.3, "f.dropout": 0.3, "residual.dropout": 0.3}))
+    trial = Case(BASE.but({"s.dropout": 0.3, "f.dropout": 0.3, "residual.dropout": 0.3}))
     model, ids = trial.model(dtype).train(), trial.ids()
     loss = model(ids)[0].square().sum()
     first = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
@@ -152,7 +152,7 @@ def test_one_may_go_back_twice(dtype):
 
 
 def test_writing_over_what_it_gave_is_told():
-    trial = Trial(BASE.but({"final_norm": "none"}))
+    trial = Case(BASE.but({"final_norm": "none"}))
     model, ids = trial.model(torch.float32), trial.ids()
     h, _ = model(ids)
     loss = h.square().sum()

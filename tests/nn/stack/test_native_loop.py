@@ -9,9 +9,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from sublayer.native import library, threads
 from sublayer.nn.stack import native, planned
 from sublayer.nn.stack.native import loop
-from sublayer.nn.stack.unrolled import back
-from sublayer.testing import Trial
-from sublayer.testing.trial import by_reference
+from sublayer.nn.stack.unrolled import backward
+from sublayer.testing import Case
+from sublayer.testing.case import by_reference
 from tests.nn.stack.test_feedback import BASE, VARIANTS
 
 SMOOTH = {"f.activation": "gelu"}
@@ -70,13 +70,13 @@ def assert_twins(trial):
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_it_is_the_plain_loop(changes, served):
     own = {} if any(name.startswith("f") for name in changes) else SMOOTH
-    assert_twins(Trial(BASE.but({**own, **changes}), batch=3, cuts=(4, 7)))
+    assert_twins(Case(BASE.but({**own, **changes}), batch=3, cuts=(4, 7)))
     assert served[0] == 2
 
 
 @pytest.mark.parametrize("changes", ACTIVATIONS.values(), ids=ACTIVATIONS)
 def test_every_activation_and_its_slope(changes, served):
-    assert_twins(Trial(BASE.but(changes), batch=2, cuts=(5,)))
+    assert_twins(Case(BASE.but(changes), batch=2, cuts=(5,)))
     assert served[0] == 1
 
 
@@ -85,7 +85,7 @@ def test_every_activation_and_its_slope(changes, served):
 )
 def test_every_number_of_rows_and_threads(batch, residual, served, monkeypatch):
     """Threads share the features, or have rows of their own; and none of it changes a bit of what the loop gives."""
-    trial = Trial(BASE.but({**LARGE, **SMOOTH, "residual": residual}, dim=40), batch=batch, cuts=(3, 34))
+    trial = Case(BASE.but({**LARGE, **SMOOTH, "residual": residual}, dim=40), batch=batch, cuts=(3, 34))
     model, expected = trial.model(torch.float32), plainly(trial)
     monkeypatch.setattr(threads, "WORTH", 1)
     monkeypatch.setattr(threads, "_processors", lambda: 3)
@@ -106,7 +106,7 @@ def test_every_number_of_rows_and_threads(batch, residual, served, monkeypatch):
 
 def test_padded_rows(served):
     """Rows of different lengths: what is padded is not seen."""
-    trial = Trial(BASE.but({**SMOOTH, "position": "rotary"}), batch=3)
+    trial = Case(BASE.but({**SMOOTH, "position": "rotary"}), batch=3)
     ids, valid_BL = trial.ids(length=8), torch.arange(8) >= torch.tensor([0, 3, 6])[:, None]
 
     def read(dtype):
@@ -122,13 +122,13 @@ def test_padded_rows(served):
 
 
 def test_blocks_of_any_size(served, monkeypatch):
-    monkeypatch.setattr(back, "BLOCK", 4)
-    assert_twins(Trial(BASE.but(SMOOTH), batch=2, cuts=(3, 10)))
+    monkeypatch.setattr(backward, "BLOCK", 4)
+    assert_twins(Case(BASE.but(SMOOTH), batch=2, cuts=(3, 10)))
     assert served[0] == 2
 
 
 def test_what_is_not_a_number_stays_so(served):
-    trial = Trial(BASE)
+    trial = Case(BASE)
     model = trial.model(torch.float32)
     with torch.no_grad():
         model.stack.sublayers[0].part.query.weight[0, 0] = torch.nan
@@ -138,7 +138,7 @@ def test_what_is_not_a_number_stays_so(served):
 
 @pytest.mark.parametrize("switched_off", [True, False])
 def test_without_a_compiler_its_twin_takes_over(switched_off, served, monkeypatch, caplog):
-    trial = Trial(BASE.but(SMOOTH))
+    trial = Case(BASE.but(SMOOTH))
     expected = results(trial, trial.model(torch.float32))
     assert served[0] == len(trial.cuts) - 1  # a segment of one place goes by the plain loop
     if switched_off:
@@ -163,7 +163,7 @@ def broken(*_):
 
 
 def test_it_steps_aside(served):
-    trial = Trial(BASE)
+    trial = Case(BASE)
     trial.model(torch.float64)(trial.ids())
     with FlopCounterMode(display=False):
         trial.model(torch.float32)(trial.ids())
@@ -175,7 +175,7 @@ def test_it_steps_aside(served):
 def test_what_is_read_in_pieces_is_what_the_model_says(name, length, monkeypatch):
     """Without a gradient: after a memory, and with padding."""
     monkeypatch.setattr(planned, "PIECE", 4)
-    trial = Trial(BASE.but(VARIANTS[name]))
+    trial = Case(BASE.but(VARIANTS[name]))
     model, ids = trial.model(torch.float32), trial.ids()[:, :length]
     valid = torch.ones_like(ids, dtype=torch.bool)
     valid[0, : length // 3] = False

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sublayer.nn.stack import native, sweeps
-from sublayer.testing import Trial
+from sublayer.testing import Case
 from tests.nn.stack.test_feedback import BASE, SLOW, VARIANTS
 
 ALL = {**VARIANTS, **SLOW}
@@ -25,7 +25,7 @@ def both(config, dtype, monkeypatch):
         tried.append(found is not None)
         return found
 
-    trial = Trial(config)
+    trial = Case(config)
     model, first, second = trial.model(dtype), trial.ids(), trial.ids(key=3)
     monkeypatch.setattr(sweeps, "settle", noting)
     outputs = []
@@ -59,7 +59,7 @@ def test_pieces_come_to_what_the_loop_gives(most, names, monkeypatch):
 
 def test_a_last_piece_of_one_place_goes_by_the_loop(monkeypatch):
     monkeypatch.setattr(sweeps, "LENGTH", 4)
-    model, ids = BASE.build().eval(), Trial(BASE).ids(length=13, batch=1)
+    model, ids = BASE.build().eval(), Case(BASE).ids(length=13, batch=1)
     with torch.no_grad():
         for piece in (4, 6):
             monkeypatch.setattr(sweeps, "PIECE", piece)
@@ -78,13 +78,13 @@ def test_a_memory_that_does_not_come_to_rest_is_read_by_the_loop(monkeypatch):
 
 def test_after_as_many_sweeps_as_places_nothing_is_left_to_change(monkeypatch):
     """Whatever the guess: each sweep settles one more place."""
-    monkeypatch.setattr(sweeps, "MOST", Trial(BASE).length + 1)
+    monkeypatch.setattr(sweeps, "MOST", Case(BASE).length + 1)
     _, tried = both(BASE, torch.float64, monkeypatch)
     assert tried == [True, True]
 
 
 def test_they_are_not_for_training_nor_for_padding():
-    model, ids = BASE.build(), Trial(BASE).ids(length=40, batch=1)
+    model, ids = BASE.build(), Case(BASE).ids(length=40, batch=1)
     scenes = []
     model.stack.register_forward_pre_hook(lambda stack, given: scenes.append(given))
     model.eval()

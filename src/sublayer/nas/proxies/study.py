@@ -19,6 +19,8 @@ from random import Random
 from typing import Any
 
 from sublayer.data import DataConfig, Windows, prepare
+from sublayer.executors import Pool
+from sublayer.executors.trainings import train_all, why_diverged
 from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
@@ -27,11 +29,9 @@ from sublayer.nas.proxies.scoring import score_all
 from sublayer.nas.space import Space
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Encoder, Model
-from sublayer.runs import Run, kept
+from sublayer.runs import Run, sealed_json
 from sublayer.runs.lines import Lines
 from sublayer.training import TrainConfig
-from sublayer.work import Pool
-from sublayer.work.trainings import train_all, why_diverged
 
 ASKED = "proxies.json"
 Tell = Callable[[int], None]
@@ -84,7 +84,7 @@ class Study:
         study.sample()
         Windows(prepare(request.data).train, request.train.batch, request.train.length)  # says if the text is too short
         with study.held():
-            kept.ask(study.path / ASKED, {**request.dump(), "models": request.models}, "study", free=("models",))
+            sealed_json.ask(study.path / ASKED, {**request.dump(), "models": request.models}, "study", free=("models",))
         return study
 
     def sample(self) -> list[Model.Config]:
@@ -149,13 +149,13 @@ class Study:
             seconds = {name: sum(row["seconds"][name] for row in rows) / len(rows) for name in self._names}
             ranking = judge([replace(models, seconds=seconds)], str(self.path))
             ranking["train"] = self.request.train.dump()
-            kept.write(self.path / "ranking.json", ranking)
+            sealed_json.write(self.path / "ranking.json", ranking)
         return ranking
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """One process at a time works on a study."""
-        with kept.held(self.path, "at work there"):
+        with sealed_json.held(self.path, "at work there"):
             _mend(self._scores, ("number", "scores", "seconds"))
             _mend(self._latency, ("number", "latency"))
             yield

@@ -10,7 +10,7 @@ figures = search(base, text, "supernets/book", SearchConfig(steps=2000), TrainCo
 
 from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nas.supernet.job import search
+from sublayer.nas.supernet.reporters import ProgressReporter
 from sublayer.nas.supernet.stack import Supernet, over
-from sublayer.nas.supernet.telling import Teller
 
-__all__ = ["SearchConfig", "Supernet", "Teller", "over", "search"]
+__all__ = ["ProgressReporter", "SearchConfig", "Supernet", "over", "search"]

@@ -25,7 +25,7 @@ from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nn.config import Config
 from sublayer.nn.model import Model
 from sublayer.nn.model.single import SingleStack
-from sublayer.runs import Run, kept
+from sublayer.runs import Run, sealed_json
 from sublayer.training.config import TrainConfig
 
 ASKED, ENVIRONMENT, TOKENIZER, FIGURES = "supernet.json", "environment.json", "tokenizer.json", "figures.json"
@@ -66,16 +66,16 @@ class Folder:
     def begin(self, asked: dict[str, Any], environment: dict[str, Any], tokenizer: Tokenizer) -> None:
         """The file that makes it a search is written last; for whoever holds the folder."""
         tokenizer.save(self.path / TOKENIZER)
-        kept.write(self.path / ENVIRONMENT, environment)
+        sealed_json.write(self.path / ENVIRONMENT, environment)
         self.ask(asked)
 
     def ask(self, asked: dict[str, Any]) -> None:
-        kept.seal(self.path / ASKED, asked)
+        sealed_json.seal(self.path / ASKED, asked)
         vars(self).pop("asked", None)
 
     @cached_property
     def asked(self) -> dict[str, Any]:
-        return kept.read_asked(self.path / ASKED)
+        return sealed_json.read_asked(self.path / ASKED)
 
     @property
     def base(self) -> SingleStack.Config:
@@ -93,7 +93,7 @@ class Folder:
 
     @property
     def environment(self) -> dict[str, Any]:
-        return kept.read(self.path / ENVIRONMENT, ("threads",))
+        return sealed_json.read(self.path / ENVIRONMENT, ("threads",))
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -115,15 +115,15 @@ class Folder:
         return _read_if(self.path / "scores" / f"{name}.json", SCORED)
 
     def keep_score(self, name: str, score: dict[str, Any]) -> None:
-        kept.write(self.path / "scores" / f"{name}.json", score)
+        sealed_json.write(self.path / "scores" / f"{name}.json", score)
 
     def held(self) -> AbstractContextManager[None]:
         """One process at a time writes to it."""
-        return kept.held(self.path, "searching there", (ASKED, ENVIRONMENT, FIGURES))
+        return sealed_json.held(self.path, "searching there", (ASKED, ENVIRONMENT, FIGURES))
 
 
 def _read_if(path: Path, needs: tuple[str, ...]) -> dict[str, Any] | None:
-    return kept.read(path, needs) if path.exists() else None
+    return sealed_json.read(path, needs) if path.exists() else None
 
 
 def _names(folder: Path) -> list[str]:

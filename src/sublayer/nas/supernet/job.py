@@ -15,14 +15,14 @@ from sublayer.nas.supernet.figures import figures
 from sublayer.nas.supernet.folder import FIGURES, Folder
 from sublayer.nas.supernet.loop import read_data, search_seed, settle_environment
 from sublayer.nas.supernet.plan import Plan
+from sublayer.nas.supernet.reporters import ProgressReporter
 from sublayer.nas.supernet.retraining import candidates, retrain
 from sublayer.nas.supernet.stack import over
-from sublayer.nas.supernet.telling import Teller
 from sublayer.nn import layout as layouts
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.nn.model.single import SingleStack
-from sublayer.runs import environment, kept
+from sublayer.runs import environment, sealed_json
 from sublayer.training import TrainConfig, request
 from sublayer.training.distribution import World, started
 from sublayer.training.vocabulary import fit_vocab
@@ -42,7 +42,7 @@ def search(
     seeds: Sequence[int] = (0, 1, 2),
     par: Sequence[float] | None = None,
     retrained: bool = True,
-    tell: Teller | None = None,
+    tell: ProgressReporter | None = None,
 ) -> dict[str, Any]:
     """Search a base's layout by a supernet, retrain what was found, and say how it compares; returns figures.json.
 
@@ -50,7 +50,7 @@ def search(
     which has a number of steps of its own, and after it. places: as many as the base has, if not given. par:
     coefficients p to train beside; those of 2, 3, 5, 8 that the places allow, if not given.
     """
-    folder, tell = Folder(Path(out)), tell or Teller()
+    folder, tell = Folder(Path(out)), tell or ProgressReporter()
     text = check(model, data, folder.path, train)
     base = stretched(fit_vocab(model, changes or {}, text), places)
     check_base(base, config, train, text, retrained)
@@ -71,7 +71,7 @@ def search(
 
 
 def _search(
-    folder: Folder, seeds: Sequence[int], par: Sequence[float], retrained: bool, tell: Teller
+    folder: Folder, seeds: Sequence[int], par: Sequence[float], retrained: bool, tell: ProgressReporter
 ) -> dict[str, Any]:
     settle_environment(folder)
     data, base, letters = read_data(folder), folder.base, folder.search.letters
@@ -83,7 +83,7 @@ def _search(
         scores.append(retrain(folder, candidate))
         tell.scored(scores[-1])
     shown = figures(base.stack, letters, results, scores)
-    kept.write(folder.path / FIGURES, shown)
+    sealed_json.write(folder.path / FIGURES, shown)
     return shown
 
 

@@ -9,11 +9,11 @@ import torch
 
 from sublayer.data import DataConfig, Dataset, prepare
 from sublayer.nas.supernet.folder import ASKED, Folder
+from sublayer.nas.supernet.reporters import ProgressReporter
 from sublayer.nas.supernet.searcher import Searcher
 from sublayer.nas.supernet.stack import IDENTITY, over
-from sublayer.nas.supernet.telling import Teller
 from sublayer.nn import layout as layouts
-from sublayer.runs import Run, environment, kept
+from sublayer.runs import Run, environment, sealed_json
 from sublayer.runs.environment import differences
 from sublayer.training import guard
 from sublayer.training.budget import Stopwatch
@@ -23,7 +23,7 @@ from sublayer.training.loop import Recent
 log = logging.getLogger("sublayer.nas")
 
 
-def search_seed(folder: Folder, seed: int, data: Dataset, tell: Teller) -> dict[str, Any]:
+def search_seed(folder: Folder, seed: int, data: Dataset, tell: ProgressReporter) -> dict[str, Any]:
     """What the seed found; one that has ended is not searched again."""
     if (result := folder.result(seed)) is not None:
         return result
@@ -37,12 +37,12 @@ def search_seed(folder: Folder, seed: int, data: Dataset, tell: Teller) -> dict[
         tell.begin(seed, searcher)
         walk(searcher, run, search.log_every, search.saves_every, tell)
         result = told(searcher, seed)
-        kept.write(run.path / "result.json", result)
+        sealed_json.write(run.path / "result.json", result)
     tell.found(result)
     return result
 
 
-def walk(searcher: Searcher, run: Run, log_every: int, save_every: int, tell: Teller) -> None:
+def walk(searcher: Searcher, run: Run, log_every: int, save_every: int, tell: ProgressReporter) -> None:
     watch, line = Stopwatch(run.seconds), {}
     recent = {role: Recent() for role in searcher.trainees}
     weights, saved = searcher.trainees["weights"], searcher.step

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sublayer import work
+from sublayer import executors
+from sublayer.executors.trainings import scores, train_all, why_diverged
 from sublayer.nas.supernet.folder import Folder
 from sublayer.nn import layout as layouts
-from sublayer.work.trainings import scores, train_all, why_diverged
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def retrain(folder: Folder, candidate: Candidate) -> dict[str, Any]:
     """
     if (score := folder.score(candidate.name)) is not None:
         return score
-    ((_, run),) = train_all(work.pool(), [_task(folder, candidate)])
+    ((_, run),) = train_all(executors.pool(), [_task(folder, candidate)])
     why = why_diverged(run)
     loss = None if why else min(line["valid_loss"] for line in scores(run))
     score = {
@@ -63,7 +63,7 @@ def retrain(folder: Folder, candidate: Candidate) -> dict[str, Any]:
 
 
 def _task(folder: Folder, candidate: Candidate) -> dict[str, Any]:
-    """For `work.trainings`."""
+    """For `executors.trainings`."""
     base, asked = folder.base, folder.asked
     return {
         "model": base.but(layout=candidate.layout).dump(),

@@ -20,7 +20,7 @@ from sublayer.nn.model.single import SingleStack
 from sublayer.nn.part import Work
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import Stack
-from sublayer.nn.stack.base import start
+from sublayer.nn.stack.base import init_weights
 
 IDENTITY = "-"
 
@@ -60,13 +60,13 @@ class Supernet(Stack):
 
         def params(self, dim: int) -> int:
             """Of all sublayers, and of the architecture."""
-            shared, place = self.shared_params(dim), self.place(dim)
-            each = sum(self.alphabet[letter].params(place) + self.residual.params(dim) for letter in self.parted)
+            shared, slot = self.shared_params(dim), self.slot(dim)
+            each = sum(self.alphabet[letter].params(slot) + self.residual.params(dim) for letter in self.parted)
             return shared + self.places * (each + len(self.choices))
 
         def flops(self, dim: int, work: Work) -> int:
-            place, residual = self.place(dim), self.residual.flops(dim, work.length)
-            return self.places * sum(self.alphabet[letter].flops(place, work) + residual for letter in self.parted)
+            slot, residual = self.slot(dim), self.residual.flops(dim, work.length)
+            return self.places * sum(self.alphabet[letter].flops(slot, work) + residual for letter in self.parted)
 
     preference_NC: nn.Parameter
     """The architecture: uniform at first."""
@@ -76,9 +76,9 @@ class Supernet(Stack):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.position = config.position.build(dim, config.head_dim(dim))
-        place = config.place(dim, self.position)
+        slot = config.slot(dim, self.position)
         parts = [config.alphabet[letter] for _ in range(config.places) for letter in config.parted]
-        self.sublayers = nn.ModuleList(config.residual.build(part.build(place), place) for part in parts)
+        self.sublayers = nn.ModuleList(config.residual.build(part.build(slot), slot) for part in parts)
         self.final_norm = config.final_norm.build(dim)
         self.choices, self.width = config.choices, len(config.parted)
         self.preference_NC = nn.Parameter(torch.zeros(config.places, len(config.choices)))
@@ -86,14 +86,14 @@ class Supernet(Stack):
         self.draw: draw.Draw = partial(draw.shares, temperature=1.0)
         self.remembers = True
         """Whether what a part remembers is needed of one that is not run."""
-        start(self, config, config.places)
+        init_weights(self, config, config.places)
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
     ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
         m_NC = self.draw(self.preference_NC) if self.training else draw.best(self.preference_NC)
         if self.training and self.price_C is not None:
-            scene.lose("latency", (m_NC @ self.price_C).sum())
+            scene.add_loss("latency", (m_NC @ self.price_C).sum())
         after = []
         for n, shares in enumerate(m_NC.tolist()):
             made = {}

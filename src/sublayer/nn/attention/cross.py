@@ -10,7 +10,7 @@ from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import KeyValues
-from sublayer.nn.part import Place, Work
+from sublayer.nn.part import Slot, Work
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
 from sublayer.nn.state import Growing
@@ -23,23 +23,23 @@ class Cross(Heads):
     """
 
     class Config(Heads.Config, tag="cross"):
-        def params(self, place: Place) -> int:
-            H, G, K = self.sizes(place.dim)
+        def params(self, slot: Slot) -> int:
+            H, G, K = self.sizes(slot.dim)
             wide = (2 * H + 2 * G) * K
-            return place.dim * wide + (((H + 2 * G) * K + place.dim) if self.bias else 0)
+            return slot.dim * wide + (((H + 2 * G) * K + slot.dim) if self.bias else 0)
 
-        def flops(self, place: Place, work: Work) -> int:
-            H, G, K = self.sizes(place.dim)
-            source = 0 if work.memory else 2 * work.source * place.dim * 2 * G * K
-            return 2 * work.length * place.dim * 2 * H * K + source + 2 * 2 * H * K * work.length * work.source
+        def flops(self, slot: Slot, work: Work) -> int:
+            H, G, K = self.sizes(slot.dim)
+            source = 0 if work.memory else 2 * work.source * slot.dim * 2 * G * K
+            return 2 * work.length * slot.dim * 2 * H * K + source + 2 * 2 * H * K * work.length * work.source
 
-    def __init__(self, config: Config, place: Place) -> None:
+    def __init__(self, config: Config, slot: Slot) -> None:
         super().__init__()
         self.config = config
-        self.heads, self.groups, self.head_dim = config.sizes(place.dim)
-        self.query = linear(place.dim, self.heads * self.head_dim, config.bias)
-        self.key_value = linear(place.dim, 2 * self.groups * self.head_dim, config.bias)
-        self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
+        self.heads, self.groups, self.head_dim = config.sizes(slot.dim)
+        self.query = linear(slot.dim, self.heads * self.head_dim, config.bias)
+        self.key_value = linear(slot.dim, 2 * self.groups * self.head_dim, config.bias)
+        self.output = linear(self.heads * self.head_dim, slot.dim, config.bias)
         self.position = NoPosition()
 
     def forward(

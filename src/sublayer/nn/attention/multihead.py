@@ -19,7 +19,7 @@ from sublayer.nn.attention.span import FullSpan, Span
 from sublayer.nn.hooked import hooked
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Cache, Hidden, KeyValues, NoMemory, Remember
-from sublayer.nn.part import Place, Work
+from sublayer.nn.part import Slot, Work
 from sublayer.nn.position.base import Position
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
@@ -65,30 +65,30 @@ class MultiHead(Heads):
         def splits(self) -> bool:
             return self.memory.splits
 
-        def position(self, place: Place) -> Position.Config:
-            return place.position or NoPosition.Config()
+        def position(self, slot: Slot) -> Position.Config:
+            return slot.position or NoPosition.Config()
 
-        def params(self, place: Place) -> int:
-            H, G, K = self.sizes(place.dim)
+        def params(self, slot: Slot) -> int:
+            H, G, K = self.sizes(slot.dim)
             wide = (H + 2 * G) * K
-            projections = place.dim * (wide + H * K) + ((wide + place.dim) if self.bias else 0)
-            return projections + self.position(place).layer_params(place.dim, H, K) + self.span.params(H)
+            projections = slot.dim * (wide + H * K) + ((wide + slot.dim) if self.bias else 0)
+            return projections + self.position(slot).layer_params(slot.dim, H, K) + self.span.params(H)
 
-        def flops(self, place: Place, work: Work) -> int:
-            H, G, K = self.sizes(place.dim)
+        def flops(self, slot: Slot, work: Work) -> int:
+            H, G, K = self.sizes(slot.dim)
             memory = least(work.memory, self.reach, self.span.begins) or 0
             again = self.memory.hidden and not work.frozen
             L, M = work.length, memory + work.length
-            queries = 2 * L * place.dim * H * K * 2
-            keys = 2 * (M if again else L) * place.dim * G * K * 2
+            queries = 2 * L * slot.dim * H * K * 2
+            keys = 2 * (M if again else L) * slot.dim * G * K * 2
             # Only a frozen segment memory keeps the table of distances; a growing cache projects it anew.
             kept = self.memory.hidden and work.frozen
-            position = self.position(place).layer_flops(H, K, place.dim, L, M, kept)
-            return queries + keys + position + 2 * 2 * H * K * self._pairs(place, L, M)
+            position = self.position(slot).layer_flops(H, K, slot.dim, L, M, kept)
+            return queries + keys + position + 2 * 2 * H * K * self._pairs(slot, L, M)
 
-        def _pairs(self, place: Place, L: int, M: int) -> int:
+        def _pairs(self, slot: Slot, L: int, M: int) -> int:
             """Queries × keys that are multiplied, masked ones included."""
-            window = self.blocks(self.span.begins, self.position(place).owner, L)
+            window = self.blocks(self.span.begins, self.position(slot).owner, L)
             return L * M if window is None else -(-L // window.size) * window.size * spread(window)
 
         def blocks(self, sees: int | None, position: type[Position], length: int) -> Window.Config | None:
@@ -98,13 +98,13 @@ class MultiHead(Heads):
             served = position.is_plain and not self.memory.hidden and serves(window, length)
             return window if served and isinstance(window, Window.Config) else None
 
-    def __init__(self, config: Config, place: Place) -> None:
+    def __init__(self, config: Config, slot: Slot) -> None:
         super().__init__()
         self.config = config
-        self.heads, self.groups, self.head_dim = config.sizes(place.dim)
-        self.qkv = linear(place.dim, (self.heads + 2 * self.groups) * self.head_dim, config.bias)
-        self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
-        self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
+        self.heads, self.groups, self.head_dim = config.sizes(slot.dim)
+        self.qkv = linear(slot.dim, (self.heads + 2 * self.groups) * self.head_dim, config.bias)
+        self.output = linear(self.heads * self.head_dim, slot.dim, config.bias)
+        self.position = config.position(slot).build_layer(slot.dim, self.heads, self.head_dim, slot.shared)
         self.span = config.span.build(self.heads)
 
     def forward(
@@ -114,7 +114,7 @@ class MultiHead(Heads):
             return self._attend(*self._read_hidden(x_BLD, scene, state), scene)
         return self._attend(*self._read_keys(self.qkv(x_BLD), scene, state), scene)
 
-    def after(
+    def forward_normed(
         self, norm: nn.Module, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | Hidden | None = None
     ) -> tuple[Float[Tensor, "B L D"], KeyValues | Hidden | None]:
         if self.config.memory.hidden or hooked(self) or not normed_linear.serves(norm, self.qkv, x_BLD):
@@ -137,7 +137,7 @@ class MultiHead(Heads):
             table = state.table.value if isinstance(state, KeyValues) and state.table else None
             y_BHLK = attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, table, dropout, self.span)
         if self.span is not None:
-            self.span.lose(scene)
+            self.span.add_loss(scene)
         return self.output(join_heads(y_BHLK)), state
 
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> KeyValues | Hidden | None:

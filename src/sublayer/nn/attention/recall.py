@@ -13,7 +13,7 @@ from sublayer.nn.attention.multihead import MultiHead
 from sublayer.nn.attention.pattern import Sight, least, lower, sight
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import KeyValues
-from sublayer.nn.part import Place, Work
+from sublayer.nn.part import Slot, Work
 from sublayer.nn.position.base import distances
 from sublayer.nn.scene import Scene
 
@@ -25,14 +25,14 @@ class Recall(Heads):
     projection of memory vectors to keys and values, which else all attentions of the stack share.
     """
 
-    def __init__(self, config: MultiHead.Config, place: Place, *, own: bool) -> None:
+    def __init__(self, config: MultiHead.Config, slot: Slot, *, own: bool) -> None:
         super().__init__()
         self.config = config
-        self.heads, self.groups, self.head_dim = config.sizes(place.dim)
-        self.query = linear(place.dim, self.heads * self.head_dim, config.bias)
-        self.key_value = linear(place.dim, 2 * self.groups * self.head_dim, config.bias) if own else None
-        self.output = linear(self.heads * self.head_dim, place.dim, config.bias)
-        self.position = config.position(place).build_layer(place.dim, self.heads, self.head_dim, place.shared)
+        self.heads, self.groups, self.head_dim = config.sizes(slot.dim)
+        self.query = linear(slot.dim, self.heads * self.head_dim, config.bias)
+        self.key_value = linear(slot.dim, 2 * self.groups * self.head_dim, config.bias) if own else None
+        self.output = linear(self.heads * self.head_dim, slot.dim, config.bias)
+        self.position = config.position(slot).build_layer(slot.dim, self.heads, self.head_dim, slot.shared)
         self.span = config.span.build(self.heads)
 
     def sees(self, scene: Scene) -> int | None:
@@ -90,9 +90,9 @@ class Recall(Heads):
         return y_BH1K if extra_BH1K is None else y_BH1K + extra_BH1K
 
 
-def recall_params(config: MultiHead.Config, place: Place, *, own: bool) -> int:
+def recall_params(config: MultiHead.Config, slot: Slot, *, own: bool) -> int:
     """Of one such attention, counted without building."""
-    return config.params(place) - (0 if own else key_value_params(config, place.dim))
+    return config.params(slot) - (0 if own else key_value_params(config, slot.dim))
 
 
 def key_value_params(config: MultiHead.Config, dim: int) -> int:
@@ -101,15 +101,15 @@ def key_value_params(config: MultiHead.Config, dim: int) -> int:
     return (dim + config.bias) * 2 * G * K
 
 
-def recall_flops(config: MultiHead.Config, place: Place, work: Work) -> int:
+def recall_flops(config: MultiHead.Config, slot: Slot, work: Work) -> int:
     """Queries, scores, sums and the output, place after place; keys and values are counted by who projects them."""
-    H, _, K = config.sizes(place.dim)
-    position, total = config.position(place), 0
+    H, _, K = config.sizes(slot.dim)
+    position, total = config.position(slot), 0
     memory = least(work.memory, config.reach, config.span.begins) or 0
     sees = least(config.sees, config.span.begins)
     for there in range(memory, memory + work.length):
         attended = there if sees is None else min(there, sees)
-        total += 2 * place.dim * H * K * (2 if there else 1)
+        total += 2 * slot.dim * H * K * (2 if there else 1)
         if attended:
-            total += 2 * 2 * H * K * attended + position.layer_flops(H, K, place.dim, 1, attended + 1, frozen=False)
+            total += 2 * 2 * H * K * attended + position.layer_flops(H, K, slot.dim, 1, attended + 1, frozen=False)
     return total

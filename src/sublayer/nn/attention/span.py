@@ -50,7 +50,7 @@ class Span(nn.Module):
         log_BHLM = m_BHLM.clamp(min=torch.finfo(m_BHLM.dtype).tiny).log()
         return log_BHLM.masked_fill(m_BHLM == 0, -torch.inf).to(dtype)
 
-    def lose(self, scene: Scene) -> None:
+    def add_loss(self, scene: Scene) -> None:
         """Tell what spans cost in training; once a pass."""
 
 
@@ -120,9 +120,9 @@ class AdaptiveSpan(Span):
         m_BHLM = ((self.z(scene)[:, None, None] + ramp - x_B1LM) / ramp).clamp(max=1)
         return m_BHLM.masked_fill((m_BHLM <= 0) | (x_B1LM > self.config.limit), 0)
 
-    def lose(self, scene: Scene) -> None:
+    def add_loss(self, scene: Scene) -> None:
         if self.training:
-            scene.lose("span", self.config.loss * self.z(scene).mean())
+            scene.add_loss("span", self.config.loss * self.z(scene).mean())
 
 
 class Within(torch.autograd.Function):

@@ -12,7 +12,7 @@ from sublayer.nn.feedforward import fused
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.hooked import hooked
 from sublayer.nn.linear import linear
-from sublayer.nn.part import Part, Place, Work
+from sublayer.nn.part import Part, Slot, Work
 from sublayer.nn.scene import Scene
 
 
@@ -30,19 +30,19 @@ class Dense(Part):
         def width(self, dim: int) -> int:
             return 4 * dim if self.inner is None else self.inner
 
-        def params(self, place: Place) -> int:
-            F, D = self.width(place.dim), place.dim
+        def params(self, slot: Slot) -> int:
+            F, D = self.width(slot.dim), slot.dim
             return 2 * D * F + (F + D if self.bias else 0)
 
-        def flops(self, place: Place, work: Work) -> int:
-            return 2 * work.length * 2 * place.dim * self.width(place.dim)
+        def flops(self, slot: Slot, work: Work) -> int:
+            return 2 * work.length * 2 * slot.dim * self.width(slot.dim)
 
-    def __init__(self, config: Config, place: Place) -> None:
+    def __init__(self, config: Config, slot: Slot) -> None:
         super().__init__()
-        inner = config.width(place.dim)
+        inner = config.width(slot.dim)
         self.activation: Activation = config.activation
-        self.enter = linear(place.dim, inner, config.bias)
-        self.output = linear(inner, place.dim, config.bias)
+        self.enter = linear(slot.dim, inner, config.bias)
+        self.output = linear(inner, slot.dim, config.bias)
         self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:
@@ -50,7 +50,7 @@ class Dense(Part):
             return self._fused(None, x_BLD), None
         return self.output(self.drop(ACTIVATIONS[self.activation](self.enter(x_BLD)))), None
 
-    def after(
+    def forward_normed(
         self, norm: nn.Module, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
     ) -> tuple[Tensor, None]:
         if type(norm) is nn.LayerNorm and norm.weight is not None and self._fuses(x_BLD) and not hooked(norm, self):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from sublayer.nn.config import Count, Rate
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.linear import linear
-from sublayer.nn.part import Part, Place, Work
+from sublayer.nn.part import Part, Slot, Work
 from sublayer.nn.scene import Scene
 
 
@@ -31,20 +31,20 @@ class Glu(Part):
         def width(self, dim: int) -> int:
             return 8 * dim // 3 if self.inner is None else self.inner
 
-        def params(self, place: Place) -> int:
-            F, D = self.width(place.dim), place.dim
+        def params(self, slot: Slot) -> int:
+            F, D = self.width(slot.dim), slot.dim
             return 3 * D * F + (2 * F + D if self.bias else 0)
 
-        def flops(self, place: Place, work: Work) -> int:
-            return 2 * work.length * 3 * place.dim * self.width(place.dim)
+        def flops(self, slot: Slot, work: Work) -> int:
+            return 2 * work.length * 3 * slot.dim * self.width(slot.dim)
 
-    def __init__(self, config: Config, place: Place) -> None:
+    def __init__(self, config: Config, slot: Slot) -> None:
         super().__init__()
-        inner = config.width(place.dim)
+        inner = config.width(slot.dim)
         self.activation: Activation = config.activation
         self.act = ACTIVATIONS[config.activation]
-        self.enter = linear(place.dim, 2 * inner, config.bias)
-        self.output = linear(inner, place.dim, config.bias)
+        self.enter = linear(slot.dim, 2 * inner, config.bias)
+        self.output = linear(inner, slot.dim, config.bias)
         self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:

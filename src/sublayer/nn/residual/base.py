@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sublayer.nn.config import Config, Rate
-from sublayer.nn.part import Part, Place
+from sublayer.nn.part import Part, Slot
 from sublayer.nn.residual.norm import NoNorm, Norm
 from sublayer.nn.scene import Scene
 
@@ -20,8 +20,8 @@ class Residual(nn.Module):
         dropout: Rate = 0.0
         """On the part's output."""
 
-        def build(self, part: Part, place: Place) -> Residual:
-            return self.owner(self, part, place)
+        def build(self, part: Part, slot: Slot) -> Residual:
+            return self.owner(self, part, slot)
 
         def params(self, dim: int) -> int:
             """Of the sublayer without its part."""
@@ -34,7 +34,7 @@ class Residual(nn.Module):
             """The norm between the stream and the part."""
             return NoNorm.Config()
 
-    def __init__(self, config: Residual.Config, part: Part, place: Place) -> None:
+    def __init__(self, config: Residual.Config, part: Part, slot: Slot) -> None:
         super().__init__()
         self.part = part
         self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()

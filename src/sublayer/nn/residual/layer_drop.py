@@ -9,7 +9,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from sublayer.nn.part import Part, Place
+from sublayer.nn.part import Part, Slot
 from sublayer.nn.residual.base import Residual
 from sublayer.nn.residual.norm import Norm
 from sublayer.nn.residual.normed import PreNorm
@@ -33,10 +33,10 @@ class LayerDrop(Residual):
         def entry(self) -> Norm.Config:
             return self.inner.entry()
 
-    def __init__(self, config: Config, part: Part, place: Place) -> None:
-        super().__init__(config, part, place)
+    def __init__(self, config: Config, part: Part, slot: Slot) -> None:
+        super().__init__(config, part, slot)
         self.rate = config.rate
-        self.inner = config.inner.build(part, place)
+        self.inner = config.inner.build(part, slot)
         del self.part  # the inner residual owns it
 
     def __getattr__(self, name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sublayer.nn.part import Part, Place
+from sublayer.nn.part import Part, Slot
 from sublayer.nn.residual.add import Add, Sum
 from sublayer.nn.residual.base import Residual
 from sublayer.nn.residual.norm import LayerNorm, Norm
@@ -27,10 +27,10 @@ class Normed(Residual):
         def flops(self, dim: int, length: int) -> int:
             return self.add.flops(dim, length)
 
-    def __init__(self, config: Config, part: Part, place: Place) -> None:
-        super().__init__(config, part, place)
-        self.norm = config.norm.build(place.dim)
-        self.add = config.add.build(place.dim)
+    def __init__(self, config: Config, part: Part, slot: Slot) -> None:
+        super().__init__(config, part, slot)
+        self.norm = config.norm.build(slot.dim)
+        self.add = config.add.build(slot.dim)
 
 
 class PreNorm(Normed):
@@ -43,7 +43,7 @@ class PreNorm(Normed):
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
     ) -> tuple[Float[Tensor, "B L D"], Any]:
-        y_BLD, state = self.part.after(self.norm, x_BLD, scene, state)
+        y_BLD, state = self.part.forward_normed(self.norm, x_BLD, scene, state)
         return self.add(x_BLD, self.drop(y_BLD)), state
 
     @property

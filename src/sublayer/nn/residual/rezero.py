@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sublayer.nn.part import Part, Place
+from sublayer.nn.part import Part, Slot
 from sublayer.nn.residual.base import Residual
 from sublayer.nn.residual.norm import NoNorm, Norm
 from sublayer.nn.scene import Scene
@@ -26,9 +26,9 @@ class ReZero(Residual):
         def entry(self) -> Norm.Config:
             return self.norm
 
-    def __init__(self, config: Config, part: Part, place: Place) -> None:
-        super().__init__(config, part, place)
-        self.norm = config.norm.build(place.dim)
+    def __init__(self, config: Config, part: Part, slot: Slot) -> None:
+        super().__init__(config, part, slot)
+        self.norm = config.norm.build(slot.dim)
         self.alpha = nn.Parameter(torch.zeros(()))
 
     def forward(

@@ -17,7 +17,7 @@ from sublayer.nn.attention.heads import Heads
 from sublayer.nn.config import Config, unknown
 from sublayer.nn.linear import widen
 from sublayer.nn.memory import Hidden, Remember
-from sublayer.nn.part import Part, Place, Work
+from sublayer.nn.part import Part, Slot, Work
 from sublayer.nn.position import NoPosition, Position
 from sublayer.nn.residual import NoNorm, Norm, PreNorm, Residual, Sum
 from sublayer.nn.scene import Scene
@@ -111,13 +111,13 @@ class Stack(nn.Module):
         def build(self, dim: int) -> Stack:
             return self.owner(self, dim)
 
-        def place(self, dim: int, shared: Position | None = None) -> Place:
-            return Place(dim, self.position, shared)
+        def slot(self, dim: int, shared: Position | None = None) -> Slot:
+            return Slot(dim, self.position, shared)
 
         def params(self, dim: int) -> int:
             """Of the sublayers and what they share; positions that embed and the final norm are counted apart."""
-            place = self.place(dim)
-            return self.shared_params(dim) + sum(part.params(place) + self.residual.params(dim) for part in self.parts)
+            slot = self.slot(dim)
+            return self.shared_params(dim) + sum(part.params(slot) + self.residual.params(dim) for part in self.parts)
 
         def position_params(self, dim: int) -> int:
             """Of positions that embed."""
@@ -139,8 +139,8 @@ class Stack(nn.Module):
             return max((memory.reach or 0 for memory in memories if isinstance(memory, Remember.Config)), default=0)
 
         def flops(self, dim: int, work: Work) -> int:
-            place = self.place(dim)
-            return sum(part.flops(place, work) + self.residual.flops(dim, work.length) for part in self.parts)
+            slot = self.slot(dim)
+            return sum(part.flops(slot, work) + self.residual.flops(dim, work.length) for part in self.parts)
 
     sublayers: nn.ModuleList
     position: Position
@@ -159,7 +159,7 @@ class Stack(nn.Module):
 
 
 @torch.no_grad()
-def start(stack: Stack, config: Stack.Config, depth: int) -> None:
+def init_weights(stack: Stack, config: Stack.Config, depth: int) -> None:
     """Weights as they begin. Where the stream sums `depth` parts, each is 1/√depth as loud, so that the sum does not
     grow (GPT-2)."""
     if config.spread == "width":

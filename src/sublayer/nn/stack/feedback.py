@@ -18,11 +18,11 @@ from sublayer.nn.attention.pattern import least, most
 from sublayer.nn.attention.recall import Recall, key_value_params, recall_flops, recall_params
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Hidden, KeyValues, NoMemory
-from sublayer.nn.part import Place, Work
+from sublayer.nn.part import Slot, Work
 from sublayer.nn.residual import LayerDrop, Residual
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import planned, sweeps
-from sublayer.nn.stack.base import Stack, start
+from sublayer.nn.stack.base import Stack, init_weights
 from sublayer.nn.stack.compose import Compose, Weighted
 from sublayer.nn.state import Growing
 
@@ -90,32 +90,32 @@ class Feedback(Stack):
             return self
 
         def params(self, dim: int) -> int:
-            place, first = self.place(dim), next(iter(self.attentions.values()))
+            slot, first = self.slot(dim), next(iter(self.attentions.values()))
             own = self.shared_params(dim) + self.compose.params(self.layers)
             if self.shared:
                 own += key_value_params(first, dim) + self.residual.entry().params(dim)
             for n, part in enumerate(self.parts):
                 attention = self.attentions.get(n)
-                own += recall_params(attention, place, own=not self.shared) if attention else part.params(place)
+                own += recall_params(attention, slot, own=not self.shared) if attention else part.params(slot)
             return own + len(self.parts) * self.residual.params(dim)
 
         def flops(self, dim: int, work: Work) -> int:
-            place, total = self.place(dim), 0
+            slot, total = self.slot(dim), 0
             for readers in map(self.readers, range(len(self.streams))):
                 again = least(work.memory, most(least(part.reach, part.span.begins) for part in readers)) or 0
                 projected = work.length + (again if readers[0].memory.hidden and not work.frozen else 0)
                 total += 2 * projected * key_value_params(readers[0].but(bias=False), dim)
             for n, part in enumerate(self.parts):
                 attention = self.attentions.get(n)
-                total += recall_flops(attention, place, work) if attention else part.flops(place, work)
+                total += recall_flops(attention, slot, work) if attention else part.flops(slot, work)
             return total + len(self.parts) * self.residual.flops(dim, work.length)
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.config = config
         self.position = config.position.build(dim, config.head_dim(dim))
-        place = config.place(dim, self.position)
-        self.sublayers = nn.ModuleList(self._sublayer(n, place) for n in range(len(config.parts)))
+        slot = config.slot(dim, self.position)
+        self.sublayers = nn.ModuleList(self._sublayer(n, slot) for n in range(len(config.parts)))
         self.compose = config.compose.build(config.layers)
         if config.shared:
             first = next(iter(config.attentions.values()))
@@ -125,12 +125,12 @@ class Feedback(Stack):
         self.final_norm = config.final_norm.build(dim)
         self.lasts = [sum(layouts.repeats(config.layout)[: layer + 1]) - 1 for layer in range(config.layers)]
         """The last sublayer of each layer."""
-        start(self, config, len(self.sublayers))
+        init_weights(self, config, len(self.sublayers))
 
-    def _sublayer(self, n: int, place: Place) -> Residual:
+    def _sublayer(self, n: int, slot: Slot) -> Residual:
         attention = self.config.attentions.get(n)
-        part = Recall(attention, place, own=not self.config.shared) if attention else self.config.parts[n].build(place)
-        return self.config.residual.build(part, place)
+        part = Recall(attention, slot, own=not self.config.shared) if attention else self.config.parts[n].build(slot)
+        return self.config.residual.build(part, slot)
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
@@ -148,7 +148,7 @@ class Feedback(Stack):
             x_BLD, keys, vectors = self.loop(sublayers, x_BLD, scene, keys, others)
         for recall in (recall for n in range(sets) for recall in self.readers(n)):
             if recall.span is not None:
-                recall.span.lose(scene)
+                recall.span.add_loss(scene)
         kept = [self._kept(n, memory, keys[n], vectors[n]) for n, memory in enumerate(memories)]
         return self.final_norm(x_BLD), (*kept, *others)
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sublayer.nn.scene import Scene
-from sublayer.nn.stack.base import Stack, start
+from sublayer.nn.stack.base import Stack, init_weights
 
 
 class Plain(Stack):
@@ -20,10 +20,10 @@ class Plain(Stack):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.position = config.position.build(dim, config.head_dim(dim))
-        place = config.place(dim, self.position)
-        self.sublayers = nn.ModuleList(config.residual.build(part.build(place), place) for part in config.parts)
+        slot = config.slot(dim, self.position)
+        self.sublayers = nn.ModuleList(config.residual.build(part.build(slot), slot) for part in config.parts)
         self.final_norm = config.final_norm.build(dim)
-        start(self, config, len(self.sublayers))
+        init_weights(self, config, len(self.sublayers))
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None

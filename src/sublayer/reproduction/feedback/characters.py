@@ -7,7 +7,7 @@ from typing import Any
 
 from sublayer.comparison import Variant
 from sublayer.reproduction.claim import Claim, Finding, claim
-from sublayer.reproduction.feedback.rivals import FEEDBACK, PAPER, SMALL, TRANSFORMER, base, parallel
+from sublayer.reproduction.feedback.baselines import FEEDBACK, PAPER, SMALL, TRANSFORMER, base, parallel
 
 
 def on_characters(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sublayer.measurement import Setting
 from sublayer.reproduction.claim import Claim, Finding, claim
-from sublayer.reproduction.feedback.rivals import FEEDBACK, PAPER, TRANSFORMER, pair
+from sublayer.reproduction.feedback.baselines import FEEDBACK, PAPER, TRANSFORMER, pair
 
 
 @claim("feedback/speed")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sublayer.reproduction.claim import Claim, Finding, claim
-from sublayer.reproduction.feedback.rivals import FEEDBACK, PAPER, SMALL, TRANSFORMER, pair
+from sublayer.reproduction.feedback.baselines import FEEDBACK, PAPER, SMALL, TRANSFORMER, pair
 
 ALONE = {"train.carry": False, "train.batch": 32, "train.warmup": 100, "data.valid": 200, "data.test": 500}
 """An episode a row."""

@@ -17,7 +17,7 @@ from sublayer.nn.stack.native.form import DEEP, WIDE, Loop, Matrix, Sublayer
 
 if TYPE_CHECKING:
     from sublayer.nn.stack.unrolled import plan as plans
-    from sublayer.nn.stack.unrolled.back import Back
+    from sublayer.nn.stack.unrolled.backward import Back
     from sublayer.nn.stack.unrolled.loop import Loop as Pass
 
 SOURCE = Path(__file__).with_name("loop.c")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sublayer.nn.stack.unrolled.back import Back
+from sublayer.nn.stack.unrolled.backward import Back
 from sublayer.nn.stack.unrolled.loop import Loop
 from sublayer.nn.stack.unrolled.plan import Plan
 

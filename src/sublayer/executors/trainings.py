@@ -1,0 +1,172 @@
+"""Many trainings by a pool: each an ordinary run, begun, or gone on with, or left alone if it is done.
+
+A task is {"model", "data", "train": their dumps, "out": the run's folder}, and may have "changes", made to the model
+once it has the text's vocabulary, and "text", the hash that the text must have. Where tasks see the files of this
+machine, they train in place. Elsewhere they train in their machine's cache, and the finished run comes back as bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import torch
+
+from sublayer.data import Data, cache, prepare
+from sublayer.data.atomic import writing
+from sublayer.executors.archive import pack, unpack
+from sublayer.executors.pool import Pool
+from sublayer.nn.model import Model
+from sublayer.runs import Run, sealed_json
+from sublayer.runs.run import ASKED
+from sublayer.training import DivergedError, TrainConfig
+from sublayer.training.budget import Budget, Stopwatch
+from sublayer.training.job import begin, resume
+from sublayer.training.progress import Progress
+
+DIVERGED = "diverged.json"
+PATIENCE = 20.0
+"""Seconds to wait for a run that another process holds."""
+Task = dict[str, Any]
+
+
+def train_all(pool: Pool, tasks: Iterable[Task]) -> Iterator[tuple[int, Run]]:
+    """Runs as they are done, with their task's index; those that are done already come first."""
+    tasks = list(tasks)
+    for task in tasks:
+        check_same(task)
+    done = {index for index, task in enumerate(tasks) if is_done(task["out"])}
+    for index in sorted(done):
+        yield index, Run.open(tasks[index]["out"])
+    left = [index for index in range(len(tasks)) if index not in done]
+    for n, parcel in pool.run(trained if pool.shared else sent, [tasks[index] for index in left]):
+        out = tasks[left[n]]["out"]
+        if parcel is not None:
+            unpack(parcel, out)
+        yield left[n], Run.open(out)
+
+
+def trained(task: Task) -> None:
+    """Train in place; a run that is there goes on."""
+    with _own_threads():
+        try:
+            _wait_for(Path(task["out"]))
+            resume(_begun(task, Path(task["out"])), quiet=True)
+        except DivergedError as error:
+            with writing(Path(task["out"]) / DIVERGED) as file:
+                file.write(json.dumps({"why": str(error)}).encode())
+
+
+def sent(task: Task) -> bytes:
+    """Train in the cache of whatever machine this is, and send the run. A task that was lost here goes on."""
+    try:
+        with _scratch(task) as out:
+            trained({**task, "out": str(out)})
+            return pack(out)
+    except ValueError as error:
+        raise ValueError(
+            f"on {socket.gethostname()}: {error}. Every machine of the cluster must reach the text at the same place"
+        ) from None
+
+
+def check_same(task: Task) -> None:
+    """A run that was begun stays as it was asked for, done or not."""
+    out = Path(task["out"])
+    if not (out / ASKED).exists():
+        return
+    for key, there, here in sealed_json.differing(Run.open(out).asked["train"], task["train"]):
+        raise ValueError(
+            f"{out}: was trained with train.{key}={sealed_json.short(there)}, not {sealed_json.short(here)}; ask for "
+            "the same, or move the run away to train it anew"
+        )
+
+
+def why_diverged(run: Run) -> str | None:
+    """What ended a training that went wrong; None if none did."""
+    path = run.path / DIVERGED
+    return sealed_json.read(path, ("why",))["why"] if path.exists() else None
+
+
+def scores(run: Run) -> list[dict[str, Any]]:
+    """On valid, of a training that ended well: so there are some."""
+    lines = [line for line in run.metrics if "valid_loss" in line]
+    if not lines:
+        raise ValueError(
+            f"{run.metrics.path}: no score on valid in it, though its run has ended; it was damaged or edited, put it "
+            "back, or move the run away to train it anew"
+        )
+    return lines
+
+
+def is_done(out: Path | str) -> bool:
+    """Whether there is a run that has spent its budget, or diverged; nothing is built to know it."""
+    run = Run(Path(out))
+    if not (run.path / ASKED).exists():
+        return False
+    if why_diverged(run):
+        return True
+    config, checkpoints = TrainConfig.parse(run.asked["train"]), run.checkpoints
+    if not checkpoints:
+        return False
+    last = checkpoints[-1]
+    over = Budget(config, Stopwatch(run.seconds)).over(Progress(**last.notes["progress"]))
+    return bool(over) and (not config.average or (last.path / "average.safetensors").exists())
+
+
+def _begun(task: Task, out: Path) -> Run:
+    """The run that is there, if it was asked for just so; else a new one."""
+    model, config = Model.Config.parse(task["model"]), TrainConfig.parse(task["train"])
+    data = Data.Config.parse(task["data"])
+    if "text" in task and (text := prepare(data)).hash != task["text"]:
+        raise ValueError(f"{text.title}: not the text that was asked for; put it back")
+    if not (out / ASKED).exists():
+        return begin(model, data, out, config, task.get("changes") or {})
+    check_same(task)
+    return Run.open(out)
+
+
+def _wait_for(out: Path) -> None:
+    """A process whose owner was killed ends a moment later, and holds its run until then."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(out / ".lock")
+    if out.is_dir():
+        with suppress(Timeout):
+            lock.acquire(timeout=PATIENCE)
+            lock.release()
+
+
+@contextmanager
+def _scratch(task: Task) -> Iterator[Path]:
+    """A folder for a task, which is the same the next time, unless a process that was thought lost still holds it."""
+    from filelock import FileLock, Timeout
+
+    home = cache.folder() / "trainings"
+    home.mkdir(parents=True, exist_ok=True)
+    place = home / cache.key(**{name: task.get(name) for name in ("model", "data", "train", "changes", "out")})
+    lock = FileLock(home / f".{place.name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        place = Path(mkdtemp(dir=home))
+    try:
+        yield place / "run"
+        shutil.rmtree(place, ignore_errors=True)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _own_threads() -> Iterator[None]:
+    """A run that goes on takes as many threads as it had; the next one does not."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,61 @@
+"""What a training says while it runs."""
+
+import json
+import sys
+
+import pytest
+
+import sublayer
+from sublayer.training import reporters
+from tests.training import tiny
+
+
+def speak(book, out, quiet=None, **more):
+    changes = tiny.changes(train__steps=2, train__eval_every=2, train__log_every=1, **more)
+    return sublayer.train("gpt2", str(book), out, changes, quiet=quiet)
+
+
+def test_lines_of_json_to_programs(book, tmp_path, capsys):
+    run = speak(book, tmp_path / "run")
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == list(run.metrics)
+
+
+def test_nothing_when_quiet(book, tmp_path, capsys):
+    speak(book, tmp_path / "run", quiet=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_to_people(book, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "160")
+    run = speak(book, tmp_path / "run")
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{run.path}: 0.02 M parameters on 1,990 tokens of " in said
+    (loss,) = tiny.losses(run, "valid_loss")
+    assert f"step 2 valid: loss {loss:.4g}, perplexity" in said
+
+
+def test_tensorboard(book, tmp_path, monkeypatch):
+    written = []
+
+    class Writer:
+        def __init__(self, folder):
+            assert folder == str(tmp_path / "run" / "tensorboard")
+
+        def add_scalar(self, name, value, step):
+            written.append((name, value, step))
+
+        def close(self):
+            written.append("closed")
+
+    monkeypatch.setattr(reporters.TensorBoard, "kind", staticmethod(lambda: Writer))
+    run = speak(book, tmp_path / "run", quiet=True, train__tensorboard=True)
+    told = [(name, value, line["step"]) for line in run.metrics for name, value in line.items()]
+    assert written == [one for one in told if one[0] not in ("step", "tokens")] + ["closed"]
+
+
+def test_tensorboard_that_is_not_there_is_missed_before_there_is_a_run(book, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=r"train\.tensorboard: needs TensorBoard; pip install 'sublayer\[track\]'"):
+        speak(book, tmp_path / "run", train__tensorboard=True)
+    assert not (tmp_path / "run").exists()
