@@ -153,3 +153,36 @@ def test_families_have_phone_books_of_their_own():
     assert "none" in Position.Config.registry
     assert Position.Config.registry is not Stack.Config.registry
     assert issubclass(Position.Config.registry["alibi"], Config)
+
+
+class Later(Part):
+    """A part whose Config grew a field and renamed another."""
+
+    class Config(Part.Config, tag="later"):
+        renamed = {"wide": "width"}
+        added = frozenset({"inner"})
+
+        width: int = 7
+        inner: Part.Config = Dense.Config()
+
+
+def test_a_field_that_came_later_leaves_old_dumps_and_hashes_alone():
+    assert Later.Config().dump() == {"kind": "later", "width": 7}
+    assert Later.Config(inner=Mine.Config()).dump()["inner"]["kind"] == "mine"
+    assert Later.Config().but({"inner.activation": "gelu"}).inner == Dense.Config(activation="gelu")
+
+
+def test_a_renamed_field_goes_on_loading():
+    assert Later.Config.parse({"kind": "later", "wide": 9}) == Later.Config(width=9)
+    assert Later.Config().but({"wide": 9}) == Later.Config(width=9)
+
+
+@pytest.mark.parametrize("kind", [["dense"], {"a": 1}, 3, None])
+def test_a_kind_that_is_no_name_is_refused_in_one_line(kind):
+    with pytest.raises(ConfigError, match="unknown part kind"):
+        Part.Config.parse({"kind": kind})
+
+
+def test_what_is_nested_too_deeply_is_refused_in_one_line():
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        Model.Config.from_json("[" * 100_000)

@@ -16,7 +16,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic_core import core_schema
 
@@ -32,6 +41,8 @@ Count = Annotated[int, BeforeValidator(_no_truth), Field(ge=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 """A probability of leaving out: from 0 to below 1."""
 Positive = Annotated[float, Field(gt=0)]
+WHOLE = "whole"
+"""Context of a dump that has every field, also those in `added`."""
 
 
 class ConfigError(ValueError):
@@ -68,6 +79,10 @@ class Config(BaseModel, metaclass=_ConfigType):
     """The family's phone book, shared by all its kinds."""
     owner: ClassVar[type]
     """The class this is the Config of."""
+    renamed: ClassVar[dict[str, str]] = {}
+    """Old name of a field → its name now; files that were written before go on loading."""
+    added: ClassVar[frozenset[str]] = frozenset()
+    """Fields that came later: left out of a dump while they have their default, so that old hashes stay."""
     shortcuts: ClassVar[tuple[str, ...]] = ()
     """Fields whose insides can be named without naming the field: `s.heads` for `stack.alphabet.s.heads`."""
 
@@ -91,7 +106,10 @@ class Config(BaseModel, metaclass=_ConfigType):
         if cls.tag:
             return handler(source)
         return core_schema.no_info_plain_validator_function(
-            cls._look_up, serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value.dump())
+            cls._look_up,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value, info: value.model_dump(mode="json", context=info.context), info_arg=True
+            ),
         )
 
     @classmethod
@@ -109,7 +127,7 @@ class Config(BaseModel, metaclass=_ConfigType):
 
     @classmethod
     def kind_of(cls, name: Any) -> type[Config]:
-        if name not in cls.registry:
+        if not isinstance(name, str) or name not in cls.registry:
             raise ValueError(unknown(f"{cls.family} kind", str(name), cls.registry))
         return cls.registry[name]
 
@@ -118,15 +136,22 @@ class Config(BaseModel, metaclass=_ConfigType):
     def _check_kind(cls, data: Any) -> Any:
         if isinstance(data, str) and data == cls.tag:
             return {}
-        if not isinstance(data, Mapping) or "kind" not in data:
+        if not isinstance(data, Mapping):
+            return data
+        data = {cls.renamed.get(key, key): value for key, value in data.items()}
+        if "kind" not in data:
             return data
         if data["kind"] != cls.tag:
             raise ValueError(f"expected kind {cls.tag!r}, got {data['kind']!r}")
         return {key: value for key, value in data.items() if key != "kind"}
 
     @model_serializer(mode="wrap")
-    def _with_kind(self, handler: Any) -> dict[str, Any]:
-        return {"kind": self.tag, **handler(self)}
+    def _with_kind(self, handler: Any, info: SerializationInfo) -> dict[str, Any]:
+        fields = handler(self)
+        for name in () if info.context == WHOLE else self.added:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                del fields[name]
+        return {"kind": self.tag, **fields}
 
     # Reading and writing
 
@@ -137,6 +162,8 @@ class Config(BaseModel, metaclass=_ConfigType):
             return cls._look_up(data) if not cls.tag else cls.model_validate(data)  # pyright: ignore[reportReturnType]
         except ValidationError as error:
             raise ConfigError(describe(error, path)) from None
+        except RecursionError:
+            raise ConfigError(f"{path or cls.family}: nested too deeply; a config is a few levels deep") from None
         except ValueError as error:
             raise ConfigError(f"{path}: {error}" if path else str(error)) from None
 
@@ -182,7 +209,7 @@ class Config(BaseModel, metaclass=_ConfigType):
 
     def override(self, changes: Mapping[str, Any], path: str = "") -> Self:
         """Apply dotted `changes` one after another, then check the whole; `path` stands in front of every error's."""
-        data = self.dump()
+        data = self.model_dump(mode="json", context=WHOLE)
         for key, value in changes.items():
             self._change(data, key, value, path)
         return type(self).parse(data, path)
@@ -206,6 +233,7 @@ class Config(BaseModel, metaclass=_ConfigType):
     def locate(self, key: str, data: Mapping[str, Any]) -> list[str] | None:
         """The full path of a key, looking through the shortcuts; None where nothing has that name."""
         head, *rest = key.split(".")
+        head = self.renamed.get(head, head)
         if head in type(self).model_fields:
             inner = getattr(self, head)
             if rest and isinstance(inner, Config) and (table := _table(data, head)).get("kind") == inner.tag:
@@ -284,6 +312,8 @@ def _read(loads: Any, text: str, form: str) -> Any:
         return loads(text)
     except ValueError as error:
         raise ConfigError(f"not valid {form}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"not valid {form}: nested too deeply; a config is a few levels deep") from None
 
 
 def _leaves(data: Any, path: str = "") -> Iterable[tuple[str, Any]]:

@@ -19,6 +19,8 @@ Tree: TypeAlias = "list[str | tuple[Tree, int]]"
 
 MOST = 4096
 """Sublayers of a stack: a slip in a repeat is found before it fills the memory."""
+DEEPEST = 16
+"""Groups within groups."""
 
 
 class LayoutError(ValueError):
@@ -31,35 +33,42 @@ def parse(layout: str) -> Tree:
     rest = layout
     while rest := rest.lstrip():
         if rest[0] == "(":
+            if len(open_groups) > DEEPEST:
+                raise LayoutError(f"layout {_short(layout)} nests more than {DEEPEST} groups; write it flatter")
             open_groups.append([])
             rest = rest[1:]
         elif rest[0] == ")":
             if len(open_groups) == 1:
-                raise LayoutError(f"layout {layout!r} has a ')' without its '('; write for example (sf)x12")
+                raise LayoutError(f"layout {_short(layout)} has a ')' without its '('; write for example (sf)x12")
             group = open_groups.pop()
             if not group:
-                raise LayoutError(f"layout {layout!r} has an empty group; put letters between '(' and ')'")
+                raise LayoutError(f"layout {_short(layout)} has an empty group; put letters between '(' and ')'")
             rest = rest[1:].lstrip()
             times = re.match(r"x(\d+)", rest)
             open_groups[-1].append((group, int(times[1]) if times else 1))
             if times and int(times[1]) < 1:
-                raise LayoutError(f"layout {layout!r} repeats a group {times[1]} times; a repeat is at least 1")
+                raise LayoutError(f"layout {_short(layout)} repeats a group {times[1]} times; a repeat is at least 1")
             rest = rest[times.end() :] if times else rest
         elif rest[0].isascii() and rest[0].isalpha() and rest[0] != "x":
             open_groups[-1].append(rest[0])
             rest = rest[1:]
         else:
             raise LayoutError(
-                f"layout {layout!r} has {rest[0]!r} where a letter or a group should stand; "
+                f"layout {_short(layout)} has {rest[0]!r} where a letter or a group should stand; "
                 "a repeat is written right after ')', as in (sf)x12"
             )
     if len(open_groups) > 1:
-        raise LayoutError(f"layout {layout!r} has a '(' without its ')'; write for example (sf)x12")
+        raise LayoutError(f"layout {_short(layout)} has a '(' without its ')'; write for example (sf)x12")
     if not open_groups[0]:
         raise LayoutError("the layout is empty; write for example (sf)x12")
     if (places := _places(open_groups[0])) > MOST:
-        raise LayoutError(f"layout {layout!r} has {places} sublayers; {MOST} is the most a stack may have")
+        raise LayoutError(f"layout {_short(layout)} has {places} sublayers; {MOST} is the most a stack may have")
     return open_groups[0]
+
+
+def _short(layout: str) -> str:
+    """As an error shows it."""
+    return repr(layout if len(layout) <= 60 else f"{layout[:57]}…")
 
 
 def _places(tree: Tree) -> int:
@@ -115,7 +124,7 @@ def sandwich(layout: str, k: float) -> str:
     """k attentions first, k feed-forwards last, interleaved between (Press et al. 2020): the parts stay the same."""
     pairs, odd = divmod(len(expand(layout)), 2)
     if odd or not 0 <= k <= pairs or k != int(k):
-        raise LayoutError(f"sandwich({k:g}) needs an even layout of at least {2 * k:g} sublayers, got {layout!r}")
+        raise LayoutError(f"sandwich({k:g}) needs an even layout of at least {2 * k:g} sublayers, got {_short(layout)}")
     k = int(k)
     groups = ("s", k), ("sf", pairs - k), ("f", k)
     return " ".join(f"({group})x{times}" for group, times in groups if times)
