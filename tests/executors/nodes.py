@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sublayer import executors
 from tests.executors import tasks
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
@@ -22,7 +23,7 @@ def main(folder: Path) -> None:
     cluster.wait_for_nodes()
     os.mkfifo(folder / "meeting")
     asked = [{"folder": str(folder), "number": n, "doomed": doomed.node_id} for n in range(4)]
-    with work.pool(ray=cluster.address) as pool:
+    with executors.pool(ray=cluster.address) as pool:
         coming = pool.run(tasks.meet, asked)
         results = [next(iter(coming))]
         cluster.remove_node(doomed, allow_graceful=False)
@@ -33,7 +34,7 @@ def main(folder: Path) -> None:
     print(json.dumps({"results": results, "doomed": doomed.node_id, "refused": refused, "trained": trained}))  # noqa: T201
 
 
-def _refusal(pool: work.Pool) -> str:
+def _refusal(pool: executors.Pool) -> str:
     try:
         list(pool.run(tasks.refuse, [2]))
     except ValueError as error:
@@ -41,7 +42,7 @@ def _refusal(pool: work.Pool) -> str:
     return ""
 
 
-def _trained(pool: work.Pool, folder: Path) -> dict[str, Any]:
+def _trained(pool: executors.Pool, folder: Path) -> dict[str, Any]:
     """A run that comes back whole, though it was not trained where it is; one whose text that node does not have."""
     from sublayer.executors.trainings import is_done, train_all
     from tests.executors.asked import task

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 
+from sublayer import executors
 from tests.training.tiny import TEXT
 
 
@@ -41,7 +42,7 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path):
 def test_an_address_that_leads_nowhere(address, said):
     pytest.importorskip("ray", reason="the extra cluster is not installed")
     with pytest.raises(ValueError, match=said):
-        work.pool(ray=address)
+        executors.pool(ray=address)
 
 
 @pytest.mark.parametrize("answer", [b"", b"-ERR unknown command 'PRI'\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
@@ -59,7 +60,7 @@ def test_somebody_else_who_answers(answer, monkeypatch):
 
         threading.Thread(target=serve, daemon=True).start()
         with pytest.raises(ValueError, match=r"what answers there is no Ray cluster\. Start the cluster"):
-            work.pool(ray=f"127.0.0.1:{server.getsockname()[1]}")
+            executors.pool(ray=f"127.0.0.1:{server.getsockname()[1]}")
 
 
 def test_without_ray_the_remedy_is_told(monkeypatch):
@@ -72,6 +73,6 @@ def test_without_ray_the_remedy_is_told(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ValueError, match=r"^ray: not installed; pip install 'sublayer\[cluster\]'"):
-        work.pool(ray="auto")
+        executors.pool(ray="auto")
     with pytest.raises(ValueError, match="workers=2: a Ray cluster works on as many"):
-        work.pool(ray="auto", workers=2)
+        executors.pool(ray="auto", workers=2)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from sublayer import executors
 from sublayer.executors.processes import Processes
 from tests.executors import tasks
 
@@ -15,12 +16,12 @@ from tests.executors import tasks
 @pytest.fixture(scope="module")
 def two():
     """Two processes for all tests here; those whose tasks fail have pools of their own."""
-    with work.pool(workers=2) as pool:
+    with executors.pool(workers=2) as pool:
         yield pool
 
 
 def test_one_worker_is_this_process_and_keeps_order():
-    with work.pool() as pool:
+    with executors.pool() as pool:
         assert list(pool.run(tasks.double, range(5))) == [(n, 2 * n) for n in range(5)]
         assert next(iter(pool.run(tasks.where, [None])))[1]["pid"] == os.getpid()
 
@@ -55,9 +56,12 @@ def test_a_task_that_always_kills_its_process_is_told_in_one_line(monkeypatch):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_errors_come_as_they_are(workers):
-    with work.pool(workers=workers) as pool, pytest.raises(ValueError, match=r"^number=2: is two; use another$"):
+    with executors.pool(workers=workers) as pool, pytest.raises(ValueError, match=r"^number=2: is two; use another$"):
         list(pool.run(tasks.refuse, range(4)))
-    with work.pool(workers=workers) as pool, pytest.raises((RuntimeError, ZeroDivisionError), match="division by zero"):
+    with (
+        executors.pool(workers=workers) as pool,
+        pytest.raises((RuntimeError, ZeroDivisionError), match="division by zero"),
+    ):
         list(pool.run(tasks.divide, [1, 0]))
 
 
@@ -65,11 +69,11 @@ def test_what_cannot_be_imported_elsewhere_is_refused(two):
     with pytest.raises(ValueError, match="other processes cannot import it"):
         list(two.run(lambda task: task, [1]))
     with pytest.raises(ValueError, match="workers=0: at least 1"):
-        work.pool(workers=0)
+        executors.pool(workers=0)
 
 
 def test_a_plug_in_that_is_missing_there_is_refused():
-    with work.pool(workers=2, plugins=["no_such_parts"]) as pool, pytest.raises(ValueError, match="no_such_parts"):
+    with executors.pool(workers=2, plugins=["no_such_parts"]) as pool, pytest.raises(ValueError, match="no_such_parts"):
         list(pool.run(tasks.double, [1]))
 
 
@@ -77,7 +81,7 @@ KILLED = """
 import os, signal
 from sublayer import executors
 from tests.executors import tasks
-with work.pool(workers=2) as pool:
+with executors.pool(workers=2) as pool:
     pids = {result["pid"] for _, result in pool.run(tasks.where, range(4))}
     print(*pids, flush=True)
     next(iter(pool.run(tasks.wait, [None, None])))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sublayer import executors
 from sublayer.executors import trainings
 from sublayer.executors.archive import pack, unpack
 from sublayer.executors.trainings import is_done, scores, sent, train_all, trained
@@ -18,7 +19,7 @@ from tests.training.killing import live
 
 def test_a_training_by_a_pool_is_an_ordinary_run(book, tmp_path):
     expected = tiny.train(book, tmp_path / "plain")
-    with work.pool() as pool:
+    with executors.pool() as pool:
         ((index, run),) = train_all(pool, [task(book, tmp_path / "pool")])
     assert index == 0
     assert tiny.files(run.path) == tiny.files(expected.path)
@@ -29,7 +30,7 @@ def test_a_training_by_a_pool_is_an_ordinary_run(book, tmp_path):
 
 def test_what_is_done_is_not_done_again(book, tmp_path, monkeypatch):
     tasks = [task(book, tmp_path / str(seed), seed=seed) for seed in range(3)]
-    with work.pool() as pool:
+    with executors.pool() as pool:
         made = [index for index, _ in train_all(pool, tasks[1:2])]
         assert made == [0]
         begun = []
@@ -59,7 +60,7 @@ def test_another_training_in_its_place_is_refused(book, tmp_path):
     with pytest.raises(ValueError, match=r"was trained with train\..*; ask for the same"):
         trained(task(book, tmp_path / "run", steps=9))
     with pytest.raises(ValueError, match=r"was trained with train\.lr=.*; ask for the same"):
-        list(train_all(work.pool(), [task(book, tmp_path / "run", lr=0.5)]))
+        list(train_all(executors.pool(), [task(book, tmp_path / "run", lr=0.5)]))
 
 
 def test_a_text_that_is_not_the_one_is_refused_and_names_the_machine(book, tmp_path):
@@ -83,13 +84,13 @@ def test_damaged_files_of_a_run_that_is_done(book, tmp_path, name, text, said):
     trained(task(book, tmp_path / "run"))
     (tmp_path / "run" / name).write_text(text)
     with pytest.raises(ValueError, match=said) as error:
-        [scores(run) for _, run in train_all(work.pool(), [task(book, tmp_path / "run")])]
+        [scores(run) for _, run in train_all(executors.pool(), [task(book, tmp_path / "run")])]
     assert "\n" not in str(error.value)
 
 
 def test_one_that_diverges_is_done_and_says_why(book, tmp_path):
     asked = task(book, tmp_path / "run", lr=1e4, clip=None, warmup=0, steps=40, log_every=1)
-    with work.pool() as pool:
+    with executors.pool() as pool:
         ((_, run),) = train_all(pool, [asked])
     assert is_done(run.path)
     assert "train again with a lower train.lr" in str(trainings.why_diverged(run))

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from sublayer.nas import pareto
+from sublayer.nas import contest, pareto
 from sublayer.nas.evolution import Evolution
 from sublayer.nas.methods import METHODS, find
 from sublayer.nas.search import total

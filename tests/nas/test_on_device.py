@@ -2,6 +2,7 @@
 
 import pytest
 
+from sublayer import executors
 from sublayer.data import DataConfig, prepare
 from sublayer.measurement import Estimate
 from sublayer.nas import read
@@ -10,7 +11,7 @@ from sublayer.nas.on_device import LatencyStage, fit, search_here
 SMALL = {"dim": "16|32", "layout": "(sf)x1|(sf)x2", "f.inner": "32|64|128", "s.heads": 2, "vocab": 256}
 
 
-class Counted(work.Pool):
+class Counted(executors.Pool):
     """Tells how many tasks came together."""
 
     def __init__(self):

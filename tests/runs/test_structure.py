@@ -10,7 +10,7 @@ from safetensors.torch import load, save
 
 import sublayer
 from sublayer.nn.model import Model
-from sublayer.nn.state import Constant, Growing, Memory, State
+from sublayer.nn.state import Constant, Growing, PartState, State
 from sublayer.runs.structure import put_together, take_apart
 from sublayer.testing import Case, small
 
@@ -50,7 +50,7 @@ def test_frozen_memories_too():
 
 
 @dataclass(frozen=True)
-class Odd(Memory):
+class Odd(PartState):
     """What a plug-in may remember."""
 
     table: dict[str, Any]
@@ -99,7 +99,7 @@ def check_same(here, there):
         assert here.keys() == there.keys()
         for key in here:
             check_same(here[key], there[key])
-    elif isinstance(here, (State, Memory, Constant)):
+    elif isinstance(here, (State, PartState, Constant)):
         check_same(vars(here), vars(there))
     else:
         assert here == there

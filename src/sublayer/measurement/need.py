@@ -76,7 +76,7 @@ def _formed(part: Part.Config, slot: Slot, rows: int, length: int, remembered: i
         (H, G, K), position = part.sizes(slot.dim), part.position(slot).owner
         # A bias may be one for all rows.
         alike = not position.acts_on_weights and not issubclass(position, RelativeXL)
-        scores = 0 if position.is_plain else H * length * _attended(part, length, remembered)
+        scores = 0 if not position.acts_on_scores else H * length * _attended(part, length, remembered)
         return rows * length * (H + 2 * G) * K + (1 if alike else rows) * scores
     if part.owner in (Dense, Glu):
         assert isinstance(part, Dense.Config | Glu.Config)

@@ -1,4 +1,8 @@
-"""Part: what may stand at a place in the stack, D → D; with what it is told when built and when costed."""
+"""Part: what may stand in a slot of the stack, D → D; with what it knows when it is built and when it is costed.
+
+A part's Config answers what others need to know about it. Each answer has a default that is right for a part that
+looks at one token at a time and remembers nothing; an attention overrides what is different about it.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a part stands: the sizes and shared things its parent knows, so that no config repeats them."""
+    """Where a part stands: the sizes and shared modules its parent knows, so that no config repeats them."""
 
     dim: int
     position: Position.Config | None = None
-    """How the stack tells places apart; None where there is no stack, as when a part is tried alone."""
+    """The stack's position; None where there is no stack, as when a part is tried alone."""
     shared: Position | None = None
     """The stack's own position module, which holds what its layers share; None while costing."""
+    index: int = 0
+    """The sublayer's index in the stack, from 0."""
+    depth: int = 1
+    """Number of sublayers in the stack."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One forward pass to be costed: `length` new places after `memory` remembered ones, for one row.
+    """One forward pass to be costed: `length` new tokens after `memory` earlier ones, for one row.
 
-    frozen: remembered places are kept as keys and values, not as hidden states to be projected again.
+    frozen: earlier tokens are stored as keys and values, not as hidden states to be projected again.
     """
 
     length: int
@@ -46,28 +54,92 @@ class Part(nn.Module):
 
     class Config(Config, family="part"):
         @property
+        def attends(self) -> bool:
+            """Whether tokens exchange information in it."""
+            return False
+
+        @property
+        def both_ways(self) -> bool:
+            """Whether a token sees later ones; None in a stack that reads left to right may."""
+            return False
+
+        @property
+        def view(self) -> str:
+            """What decides who sees whom, as errors name it."""
+            return self.tag
+
+        @property
+        def needs_source(self) -> bool:
+            """Whether it reads a source beside the stream (cross-attention)."""
+            return False
+
+        def honours(self, position: Position.Config) -> bool:
+            """Whether it calls the attention hooks of this position. A pair that does not match is refused."""
+            return not position.acts_in_attention
+
+        @property
         def splits(self) -> bool:
             """Whether its mathematics depends on where segments are cut; then a pass with `segments=` states how."""
             return False
+
+        @property
+        def carries(self) -> bool:
+            """Whether training should hand its state on from batch to batch: it reads a memory of hidden states."""
+            return False
+
+        @property
+        def reach(self) -> int | None:
+            """How many earlier tokens its state holds; None: all of them, so that the state grows without end."""
+            return None if self.attends else 0
+
+        @property
+        def remembered(self) -> int:
+            """How many tokens a memory of bounded length stores, which cost counts by default; 0 without one."""
+            return 0
+
+        def head_dim_in(self, dim: int) -> int | None:
+            """Size of its heads in a model of this width; None if it has none."""
+            return None
+
+        def check(self, slot: Slot) -> None:
+            """Raise ValueError where it cannot be built in this slot."""
 
         def build(self, slot: Slot) -> Part:
             return self.owner(self, slot)
 
         def params(self, slot: Slot) -> int:
             """Parameters, counted without building."""
-            raise NotImplementedError(f"{type(self).__qualname__} does not say how many parameters it has")
+            raise NotImplementedError(f"{type(self).__qualname__} does not count its parameters; define params(slot)")
 
         def flops(self, slot: Slot, work: Work) -> int:
             """Matmul work of one forward pass, 2 per multiply-add."""
-            raise NotImplementedError(f"{type(self).__qualname__} does not say how many FLOPs it takes")
+            raise NotImplementedError(f"{type(self).__qualname__} does not count its FLOPs; define flops(slot, work)")
+
+        def state_size(self, slot: Slot, work: Work) -> int:
+            """Numbers in its state, per row, after a pass over `work.memory` tokens and one over `work.length` more."""
+            return 0
+
+        def activation_size(self, slot: Slot, work: Work, rows: int = 1) -> int:
+            """Numbers certainly held at one time while it computes; a lower bound."""
+            return 0
 
     def forward(self, x_BLD: Tensor, scene: Scene, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
     def forward_normed(self, norm: nn.Module, x_BLD: Tensor, scene: Scene, state: Any = None) -> tuple[Tensor, Any]:
-        """The part on norm(x); one that can do both at once does."""
+        """The part on norm(x). Overridden where both are done at once, or where x itself is remembered."""
         return self(norm(x_BLD), scene, state)
 
-    def skip(self, x_BLD: Tensor, scene: Scene, state: Any = None) -> Any:
-        """The state after a segment whose output nobody wants (LayerDrop)."""
-        return self(x_BLD, scene, state)[1]
+    def skip(self, norm: nn.Module, x_BLD: Tensor, scene: Scene, state: Any = None) -> Any:
+        """The state after a segment whose output is not used (LayerDrop)."""
+        return self.forward_normed(norm, x_BLD, scene, state)[1]
+
+    def freeze(self, norm: nn.Module, state: Any, scene: Scene) -> Any:
+        """The state as inference wants it, computed once: hidden states become keys and values. `norm` is the
+        sublayer's, before the part; the segment of `scene` is empty, its past is what the state remembers."""
+        return state
+
+    @property
+    def twin(self) -> str | None:
+        """The slow, obvious implementation it is compared with; None if there is none. `nn/paths.py` switches to it."""
+        return None

@@ -34,6 +34,8 @@ class Scene:
     source_valid_BS: Bool[Tensor, "B S"] | None = None
     losses: dict[str, Tensor] = field(default_factory=dict)
     """The sink for auxiliary losses, by name."""
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+    """The sink for further outputs of a stack, by name (exits)."""
     kept: dict[Hashable, Any] = field(default_factory=dict)
     """What `keep` made; a stack that goes place by place hands it from scene to scene."""
     _once: dict[Hashable, Any] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Scene:
     def cut(self, t: int, places: int) -> Scene:
         """The scene of so many places from t on, with those before them as their past; of none, where it begins."""
         source = {"source_BSD": self.source_BSD, "source_valid_BS": self.source_valid_BS}
-        known: dict[str, Any] = {"losses": self.losses, "kept": self.kept, **source}
+        known: dict[str, Any] = {"losses": self.losses, "outputs": self.outputs, "kept": self.kept, **source}
         cuts_L = None if self.segment_L is None else self.segment_L[t : t + places]
         now, before = slice(t, t + places), self.start + t
         if self.even:
@@ -93,6 +95,10 @@ class Scene:
     def add_loss(self, name: str, loss: Tensor) -> None:
         """Add to a named auxiliary loss."""
         self.losses[name] = self.losses[name] + loss if name in self.losses else loss
+
+    def add_output(self, name: str, output: Tensor) -> None:
+        """A further output of the stack, for callers that pass `outputs=`."""
+        self.outputs[name] = output
 
 
 def check_mask(name: str, mask: Tensor, shape: tuple[int, ...]) -> None:

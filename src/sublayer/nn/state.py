@@ -73,18 +73,22 @@ class Constant:
     value: Tensor
 
 
-class Memory:
-    """Base for what one part remembers: a frozen dataclass of tensors (batch first), Growings and plain values."""
+class PartState:
+    """Base for the state of one part: a frozen dataclass of tensors (batch first), Growings and plain values."""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         return replace(self, **{f.name: map_tensors(getattr(self, f.name), change) for f in fields(self)})  # pyright: ignore[reportArgumentType]
+
+    def select(self, rows: Tensor) -> Self:
+        """Rows of the batch, in any order and number. Overridden where a tensor's first axis is not the batch."""
+        return self.map(lambda x: x.index_select(0, rows))
 
 
 def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """`change` applied to every tensor inside a state, its structure kept."""
     if isinstance(value, Tensor):
         return change(value)
-    if isinstance(value, (Growing, Memory)):
+    if isinstance(value, (Growing, PartState)):
         return value.map(change)
     if isinstance(value, (tuple, list)):
         return type(value)(map_tensors(item, change) for item in value)
@@ -93,14 +97,30 @@ def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return value
 
 
+def _select(value: Any, rows: Tensor) -> Any:
+    """Rows of one entry of `State.parts`; a part's own state decides how."""
+    if isinstance(value, PartState):
+        return value.select(rows)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_select(item, rows) for item in value)
+    return map_tensors(value, lambda x: x.index_select(0, rows))
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """Every tensor inside a state that belongs to rows."""
+    found: list[Tensor] = []
+    map_tensors(value, lambda x: found.append(x) or x)
+    return found
+
+
 @dataclass
 class State:
     """One model's state after some segments; each part's is in `parts`."""
 
     parts: tuple[Any, ...]
-    """What the stack keeps, mostly one entry per sublayer, None where nothing is remembered; empty before all."""
+    """What the stack stores, mostly one entry per sublayer, None where nothing is remembered; empty at the start."""
     start: int = 0
-    """How many places (padding included) were read."""
+    """How many tokens (padding included) were read."""
     next_B: Tensor | None = None
     """Next position per row, of a ragged history; None if it is `start` for all."""
     past_i: Growing | None = None
@@ -139,4 +159,10 @@ class State:
 
     def select(self, rows: Tensor) -> State:
         """Rows of the batch, in any order and number: beams reordered, finished rows dropped."""
-        return self.map(lambda x: x.index_select(0, rows))
+        rest = replace(self, parts=()).map(lambda x: x.index_select(0, rows))
+        return replace(rest, parts=tuple(_select(part, rows) for part in self.parts))
+
+    @property
+    def size(self) -> int:
+        """Numbers that the parts' states hold, all rows together; room to spare in buffers is not counted."""
+        return sum(x.numel() for x in _tensors(self.parts))

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from sublayer.nn.state import Constant, Growing, Memory, State
+from sublayer.nn.state import Constant, Growing, PartState, State
 
 PLAIN = (bool, int, float, str, type(None))
 
@@ -35,7 +35,7 @@ def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
         return {"items": items, "list": isinstance(value, list)}
     if isinstance(value, dict):
         return {"table": {key: _describe(item, f"{name}.{key}", tensors) for key, item in value.items()}}
-    if isinstance(value, Memory):
+    if isinstance(value, PartState):
         inside = {f.name: _describe(getattr(value, f.name), f"{name}.{f.name}", tensors) for f in fields(value)}  # pyright: ignore[reportArgumentType]
         return {"memory": type(value).__qualname__, "fields": inside}
     tensor = value if isinstance(value, Tensor) else value.value
@@ -54,7 +54,7 @@ def _restore(value: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     if "table" in value:
         return {key: _restore(item, tensors) for key, item in value["table"].items()}
     if "memory" in value:
-        known = {kind.__qualname__: kind for kind in _kinds(Memory)}
+        known = {kind.__qualname__: kind for kind in _kinds(PartState)}
         if value["memory"] not in known:
             raise ValueError(f"carried state: no memory {value['memory']!r} is known here; load its plug-in")
         return known[value["memory"]](**{name: _restore(item, tensors) for name, item in value["fields"].items()})

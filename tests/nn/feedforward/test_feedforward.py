@@ -62,7 +62,7 @@ def test_the_fused_path_equals_the_plain_one_in_values_and_gradients(name, bias,
     for fuse in (True, False):
         if not fuse:
             monkeypatch.setattr(fused, "serves", lambda x, activation: False)
-        y = part.after(before, x, SCENE)[0]
+        y = part.forward_normed(before, x, SCENE)[0]
         assert ("FusedDense" in y.grad_fn.name()) == fuse
         results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *weights])])
     for here, there in zip(*results, strict=True):
@@ -114,9 +114,9 @@ def test_the_fused_path_steps_aside():
     assert x.grad is not None
     heard = []
     with part.register_forward_hook(lambda *_: heard.append("part")):
-        part.after(torch.nn.LayerNorm(16), x, SCENE)
+        part.forward_normed(torch.nn.LayerNorm(16), x, SCENE)
     with part.enter.register_forward_hook(lambda *_: heard.append("matrix")):
-        part.after(torch.nn.LayerNorm(16), x, SCENE)
+        part.forward_normed(torch.nn.LayerNorm(16), x, SCENE)
     assert heard == ["part", "matrix"]
     dropping = Dense.Config(inner=64, dropout=0.5).build(Slot(16))
     assert "FusedDense" not in dropping(x, SCENE)[0].grad_fn.name()

@@ -76,9 +76,9 @@ class Supernet(Stack):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.position = config.position.build(dim, config.head_dim(dim))
-        slot = config.slot(dim, self.position)
-        parts = [config.alphabet[letter] for _ in range(config.places) for letter in config.parted]
-        self.sublayers = nn.ModuleList(config.residual.build(part.build(slot), slot) for part in parts)
+        parts = [(n, config.alphabet[letter]) for n in range(config.places) for letter in config.parted]
+        slots = [(config.slot(dim, self.position, index=n), part) for n, part in parts]
+        self.sublayers = nn.ModuleList(config.residual.build(part.build(slot), slot) for slot, part in slots)
         self.final_norm = config.final_norm.build(dim)
         self.choices, self.width = config.choices, len(config.parted)
         self.preference_NC = nn.Parameter(torch.zeros(config.places, len(config.choices)))
@@ -109,6 +109,12 @@ class Supernet(Stack):
         if m_NC.requires_grad and not x_BLD.requires_grad:
             x_BLD = x_BLD + 0.0 * m_NC.sum()  # a path of identities alone, of which nothing is to be learned
         return self.final_norm(x_BLD), tuple(after)
+
+    def freeze(self, states: tuple[Any, ...], scene: Scene) -> tuple[Any, ...]:
+        return tuple(
+            sublayer.freeze(state, scene)  # pyright: ignore[reportCallIssue]
+            for sublayer, state in zip(self.sublayers, states, strict=bool(states))
+        )
 
     @property
     def word(self) -> str:

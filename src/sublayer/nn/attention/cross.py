@@ -11,6 +11,7 @@ from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.part import Slot, Work
+from sublayer.nn.position.base import Position
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
 from sublayer.nn.state import Growing
@@ -23,6 +24,26 @@ class Cross(Heads):
     """
 
     class Config(Heads.Config, tag="cross"):
+        @property
+        def needs_source(self) -> bool:
+            return True
+
+        @property
+        def both_ways(self) -> bool:
+            return True
+
+        @property
+        def reach(self) -> int:
+            return 0
+
+        def honours(self, position: Position.Config) -> bool:
+            """Positions are the stream's; the source brings its own."""
+            return True
+
+        def state_size(self, slot: Slot, work: Work) -> int:
+            _, G, K = self.sizes(slot.dim)
+            return 2 * G * K * work.source
+
         def params(self, slot: Slot) -> int:
             H, G, K = self.sizes(slot.dim)
             wide = (2 * H + 2 * G) * K

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sublayer.nn.config import Count, Rate
-from sublayer.nn.part import Part
+from sublayer.nn.part import Part, Slot
 
 
 class Heads(Part):
@@ -36,6 +36,16 @@ class Heads(Part):
                     f"heads={self.heads} does not divide dim={dim}; use one of {divisors(dim, 64)}, or set head_dim"
                 )
             return self.heads, groups, self.head_dim or dim // self.heads
+
+        @property
+        def attends(self) -> bool:
+            return True
+
+        def head_dim_in(self, dim: int) -> int:
+            return self.sizes(dim)[2]
+
+        def check(self, slot: Slot) -> None:
+            self.sizes(slot.dim)
 
 
 def divisors(number: int, most: int | None = None) -> str:

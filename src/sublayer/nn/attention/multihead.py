@@ -14,9 +14,10 @@ from sublayer.nn import normed_linear
 from sublayer.nn.attention.blocks import attend_blocks, serves, spread
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
 from sublayer.nn.attention.kernel import attend
-from sublayer.nn.attention.pattern import Causal, Pattern, Window, least, narrowed, sight
+from sublayer.nn.attention.pattern import Causal, Pattern, Window, narrowed, sight
 from sublayer.nn.attention.span import FullSpan, Span
 from sublayer.nn.hooked import hooked
+from sublayer.nn.limits import least
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Cache, Hidden, KeyValues, NoMemory, Remember
 from sublayer.nn.part import Slot, Work
@@ -65,6 +66,34 @@ class MultiHead(Heads):
         def splits(self) -> bool:
             return self.memory.splits
 
+        @property
+        def both_ways(self) -> bool:
+            return not self.pattern.causal
+
+        @property
+        def view(self) -> str:
+            return f"pattern={self.pattern.tag}"
+
+        def honours(self, position: Position.Config) -> bool:
+            return True
+
+        @property
+        def carries(self) -> bool:
+            return self.memory.hidden
+
+        @property
+        def remembered(self) -> int:
+            return self.memory.reach or 0
+
+        def check(self, slot: Slot) -> None:
+            H, _, K = self.sizes(slot.dim)
+            self.position(slot).check(slot.dim, H, K)
+            if self.both_ways and self.memory.reach != 0:
+                raise ValueError(
+                    f"a memory ({self.memory.tag}) carries the past on, but {self.pattern.tag} looks both ways; "
+                    "use memory=none, or a causal pattern"
+                )
+
         def position(self, slot: Slot) -> Position.Config:
             return slot.position or NoPosition.Config()
 
@@ -86,6 +115,20 @@ class MultiHead(Heads):
             position = self.position(slot).layer_flops(H, K, slot.dim, L, M, kept)
             return queries + keys + position + 2 * 2 * H * K * self._pairs(slot, L, M)
 
+        def state_size(self, slot: Slot, work: Work) -> int:
+            if self.memory.reach == 0:
+                return 0
+            _, G, K = self.sizes(slot.dim)
+            wide = slot.dim if self.memory.hidden and not work.frozen else 2 * G * K
+            return wide * (work.length + (least(work.memory, self.reach) or 0))
+
+        def activation_size(self, slot: Slot, work: Work, rows: int = 1) -> int:
+            """Queries, keys and values; and scores where they are formed as a matrix, for a bias or to be weighed."""
+            (H, G, K), position = self.sizes(slot.dim), self.position(slot).owner
+            attended = work.length + (least(work.memory, self.reach) or 0)
+            scores = H * work.length * attended if position.acts_on_scores else 0
+            return rows * work.length * (H + 2 * G) * K + (1 if position.bias_is_constant else rows) * scores
+
         def _pairs(self, slot: Slot, L: int, M: int) -> int:
             """Queries × keys that are multiplied, masked ones included."""
             window = self.blocks(self.span.begins, self.position(slot).owner, L)
@@ -95,7 +138,7 @@ class MultiHead(Heads):
             """The window to attend by, if nothing needs the full rectangle of an even pass: no bias of a position, no
             second mask of a segment memory. `sees`: how many earlier places the span in use sees."""
             window = narrowed(self.pattern, sees)
-            served = position.is_plain and not self.memory.hidden and serves(window, length)
+            served = not position.acts_on_scores and not self.memory.hidden and serves(window, length)
             return window if served and isinstance(window, Window.Config) else None
 
     def __init__(self, config: Config, slot: Slot) -> None:
@@ -140,7 +183,10 @@ class MultiHead(Heads):
             self.span.add_loss(scene)
         return self.output(join_heads(y_BHLK)), state
 
-    def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> KeyValues | Hidden | None:
+    def skip(
+        self, norm: nn.Module, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> KeyValues | Hidden | None:
+        x_BLD = norm(x_BLD)
         if self.config.memory.hidden and not isinstance(state, KeyValues):
             return self._keep_hidden(x_BLD, state)
         return self._read_keys(self.qkv(x_BLD), scene, state)[3]
@@ -185,11 +231,10 @@ class MultiHead(Heads):
             return Hidden(Growing.of(x_BLD.detach(), 1))
         return Hidden(state.x.append(x_BLD.detach(), self.config.reach))
 
-    def freeze(self, state: Hidden, scene: Scene) -> KeyValues:
-        """Hidden states turned into keys and values once, with the table of distances; for inference.
-
-        `scene` is one whose segment is empty and whose past is what the state remembers.
-        """
+    def freeze(self, norm: nn.Module, state: Any, scene: Scene) -> Any:
+        """Hidden states turned into keys and values once, with the table of distances; for inference."""
+        if not isinstance(state, Hidden):
+            return state
         reach = self._reach(scene)
         x_BMD = state.x.last(reach)
         _, k_BGMK, v_BGMK = self._split(self.qkv(x_BMD))

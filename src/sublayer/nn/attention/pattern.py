@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,18 +75,6 @@ class Window(Pattern):
             if self.look == "both":
                 return apart_BLM.abs() < self.size
             return (apart_BLM < self.size) & lower(scene, memory)
-
-
-def least(*limits: int | None) -> int | None:
-    """Of limits, of which None is none."""
-    known = [limit for limit in limits if limit is not None]
-    return min(known) if known else None
-
-
-def most(limits: Iterable[int | None]) -> int | None:
-    """Of limits, of which None is none."""
-    known = list(limits)
-    return None if None in known else max(limit for limit in known if limit is not None)
 
 
 def narrowed(pattern: Pattern.Config, reach: int | None) -> Pattern.Config:

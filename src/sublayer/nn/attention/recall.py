@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
 from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.multihead import MultiHead
-from sublayer.nn.attention.pattern import Sight, least, lower, sight
+from sublayer.nn.attention.pattern import Sight, lower, sight
+from sublayer.nn.limits import least
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import KeyValues
 from sublayer.nn.part import Slot, Work

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sublayer.nn.config import Config
 from sublayer.nn.scene import Scene
-from sublayer.nn.state import Constant, Growing, Memory
+from sublayer.nn.state import Constant, Growing, PartState
 
 
 class Remember:
@@ -40,7 +40,7 @@ class Remember:
 
 
 @dataclass(frozen=True)
-class KeyValues(Memory):
+class KeyValues(PartState):
     """Projected keys and values of earlier places, by head."""
 
     k: Growing
@@ -53,7 +53,7 @@ class KeyValues(Memory):
 
 
 @dataclass(frozen=True)
-class Hidden(Memory):
+class Hidden(PartState):
     """The part's inputs at earlier places, cut from the graph: W_k and W_v still learn from them."""
 
     x: Growing

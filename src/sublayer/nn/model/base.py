@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from sublayer.nn.config import Config, Count
 from sublayer.nn.embedding import Embedding, Head
-from sublayer.nn.memory import Remember
+from sublayer.nn.limits import least, most
 from sublayer.nn.model.cost import Cost
+from sublayer.nn.part import Work
 from sublayer.nn.scene import Scene, check_ids, check_mask
 from sublayer.nn.stack import Stack
 from sublayer.nn.state import Growing, State
@@ -32,6 +33,14 @@ class Model(nn.Module):
     class Config(Config, family="model"):
         remembers: ClassVar[bool] = True
         """Whether it goes from segment to segment with a state."""
+        writes: ClassVar[bool] = False
+        """Whether it can write text, token by token from left to right."""
+        needs_source: ClassVar[bool] = False
+        """Whether it must read a source first: `state = model.start(source)`."""
+        learns: ClassVar[dict[str, str]] = {}
+        """Kind of data → the objective it learns from it by default."""
+        extra_ids: ClassVar[int] = 0
+        """Ids it needs beside those of the text: an encoder's mask."""
 
         vocab: Count
         """Token ids it knows."""
@@ -49,13 +58,47 @@ class Model(nn.Module):
         @property
         def carries(self) -> bool:
             """Whether it has a memory of what earlier segments held, which training and scoring should fill."""
-            parts = (part for stack in self.stacks.values() for part in stack.parts)
-            memories = (getattr(part, "memory", None) for part in parts)
-            return any(isinstance(memory, Remember.Config) and memory.hidden for memory in memories)
+            return any(stack.carries for stack in self.stacks.values())
+
+        @property
+        def splits(self) -> bool:
+            """Whether its mathematics depends on where segments are cut."""
+            return any(stack.splits for stack in self.stacks.values())
+
+        @property
+        def reach(self) -> int | None:
+            """How many earlier tokens its state holds; None: all of them, so that the state grows without end."""
+            return most((stack.reach for stack in self.stacks.values()), default=0)
+
+        @property
+        def end(self) -> int | None:
+            """How many positions it has; None: no end."""
+            return least(*(stack.position.end for stack in self.stacks.values()))
+
+        def state_size(self, length: int, memory: int = 0, *, frozen: bool = False) -> int:
+            """Numbers in the state of one row after `memory` tokens and `length` more."""
+            return sum(
+                stack.state_size(self.dim, Work(length, memory, frozen=frozen)) for stack in self.stacks.values()
+            )
 
         def cost(self, length: int = 64, memory: int | None = None) -> Cost:
-            """For `length` new places after `memory` remembered ones (None: as many as it keeps)."""
+            """For `length` new tokens after `memory` earlier ones (None: as many as its memories store)."""
             raise NotImplementedError
+
+    @property
+    def writer(self) -> Stack:
+        """The stack that writes, whose states the model's state holds."""
+        raise NotImplementedError
+
+    def start(self, source_BS: Tensor | None = None, valid_BS: Tensor | None = None) -> State | None:
+        """Where reading begins: None for a model without a source, else the state after the source."""
+        if source_BS is not None:
+            raise ValueError(f"source: a {self.config.tag} reads no source; put its ids into the text")
+        return None
+
+    def frozen(self, state: State) -> State:
+        """The state with remembered hidden states turned into keys and values, for inference; consumes the state."""
+        return freeze(self.writer, state)
 
 
 def open_scene(
@@ -66,8 +109,12 @@ def open_scene(
     position_BL: Tensor | None = None,
     segments: Sequence[int] | None = None,
     losses: dict[str, Tensor] | None = None,
+    outputs: dict[str, Tensor] | None = None,
 ) -> Scene:
-    """What a pass over these ids knows; consumes the state. `losses` takes what parts add to the loss, by name."""
+    """What a pass over these ids knows; consumes the state.
+
+    losses: receives what parts add to the loss, by name. outputs: receives further outputs of the stack, by name.
+    """
     check_ids("ids", ids_BL, vocab)
     B, L = ids_BL.shape
     if valid_BL is not None:
@@ -77,7 +124,8 @@ def open_scene(
     start = state.start if state else 0
     now = torch.arange(start, start + L, device=ids_BL.device)[None]
     cuts_L = None if segments is None else _segment_starts(segments, start, L, ids_BL.device)
-    known: dict[str, Any] = {"losses": {} if losses is None else losses, **({} if state is None else state.source)}
+    sinks = {"losses": {} if losses is None else losses, "outputs": {} if outputs is None else outputs}
+    known: dict[str, Any] = {**sinks, **({} if state is None else state.source)}
     ragged = valid_BL is not None or position_BL is not None or (state is not None and state.past_i is not None)
     if not ragged:
         return Scene(now, start, segment_L=cuts_L, **known)
@@ -133,12 +181,13 @@ def _segment_starts(segments: Sequence[int], start: int, length: int, device: to
 def freeze(stack: Stack, state: State) -> State:
     """Remembered hidden states turned into keys and values once, for inference; consumes the state."""
     state.take()
-    return replace(state, parts=stack.freeze(state.parts, lambda like: _empty_scene(state, like)), used=False)
+    device = next(stack.parameters()).device
+    return replace(state, parts=stack.freeze(state.parts, _empty_scene(state, device)), used=False)
 
 
-def _empty_scene(state: State, like: Tensor) -> Scene:
-    """No new place, and the past that the state knows."""
+def _empty_scene(state: State, device: torch.device) -> Scene:
+    """No new token, and the past that the state knows."""
     if state.past_i is None or state.past_valid is None:
-        return Scene(torch.empty(1, 0, dtype=torch.long, device=like.device), state.start)
+        return Scene(torch.empty(1, 0, dtype=torch.long, device=device), state.start)
     nothing_B0 = state.past_i.value[:, :0]
     return Scene(nothing_B0, state.start, nothing_B0.bool(), state.past_i.value, state.past_valid.value)

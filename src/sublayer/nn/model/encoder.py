@@ -21,6 +21,8 @@ class Encoder(SingleStack):
 
     class Config(SingleStack.Config, tag="encoder"):
         remembers: ClassVar[bool] = False
+        learns: ClassVar[dict[str, str]] = {"tokens": "masked_tokens"}
+        extra_ids: ClassVar[int] = 1
 
         head: Head.Config = MaskedLM.Config()
 
@@ -46,11 +48,12 @@ class Encoder(SingleStack):
         type_BL: Tensor | None = None,
         position_BL: Tensor | None = None,
         losses: dict[str, Tensor] | None = None,
+        outputs: dict[str, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B L D"], None]:
         """Hidden vectors. `type_BL` says which sentence a token belongs to, where the embedding has types."""
         if state is not None:
             raise ValueError("state: an encoder reads everything at once and carries nothing on; pass the whole text")
-        scene = open_scene(ids_BL, self.config.vocab, None, valid_BL, position_BL, losses=losses)
+        scene = open_scene(ids_BL, self.config.vocab, None, valid_BL, position_BL, losses=losses, outputs=outputs)
         x_BLD = self.embedding.read(ids_BL)
         if self.config.embedding.types:
             x_BLD = x_BLD + self.embedding.read_types(ids_BL.new_zeros(1, 1) if type_BL is None else type_BL)

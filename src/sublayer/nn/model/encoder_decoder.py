@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from jaxtyping import Float
 from pydantic import model_validator
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from sublayer.nn.config import Count
 from sublayer.nn.embedding import Embedding, Head, TiedHead, TokenEmbedding
-from sublayer.nn.model.base import Model, close_scene, freeze, open_scene
+from sublayer.nn.model.base import Model, close_scene, open_scene
 from sublayer.nn.model.cost import Cost, Flops
 from sublayer.nn.model.pairs import check_head, check_stack
 from sublayer.nn.part import Work
@@ -25,6 +26,9 @@ class EncoderDecoder(Model):
     """
 
     class Config(Model.Config, tag="encoder_decoder"):
+        writes: ClassVar[bool] = True
+        needs_source: ClassVar[bool] = True
+
         embedding: Embedding.Config = TokenEmbedding.Config()
         """Of the target."""
         source: Embedding.Config | None = None
@@ -86,8 +90,14 @@ class EncoderDecoder(Model):
         self.decoder = config.decoder.build(config.dim)
         self.head = config.head.build(config.vocab, config.dim, self.embedding)
 
-    def start(self, source_BS: Tensor, valid_BS: Tensor | None = None) -> State:
+    @property
+    def writer(self) -> Stack:
+        return self.decoder
+
+    def start(self, source_BS: Tensor | None = None, valid_BS: Tensor | None = None) -> State:
         """Read the source: the state from which the target is written."""
+        if source_BS is None:
+            raise ValueError("source: an encoder-decoder writes about a source; give a row of ids for each row")
         embedding = self.source if self.config.source else self.embedding
         scene = open_scene(source_BS, self.config.source_vocab or self.config.vocab, None, valid_BS)
         x_BSD = self.encoder.position.embed(embedding.read(source_BS), scene)
@@ -103,6 +113,7 @@ class EncoderDecoder(Model):
         position_BL: Tensor | None = None,
         segments: Sequence[int] | None = None,
         losses: dict[str, Tensor] | None = None,
+        outputs: dict[str, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B L D"], State]:
         if state is None:
             raise ValueError("state: an encoder-decoder needs a source; call state = model.start(source_ids) first")
@@ -111,11 +122,7 @@ class EncoderDecoder(Model):
                 f"ids: expected as many rows as the source has, {len(state.source_BSD)}, got {len(ids_BL)}; repeat a "
                 "source that several rows read"
             )
-        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses)
+        scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses, outputs)
         x_BLD = self.decoder.position.embed(self.embedding.read(ids_BL), scene)
         h_BLD, parts = self.decoder(self.embedding.settle(x_BLD), scene, state.parts)
         return h_BLD, close_scene(scene, parts, state)
-
-    def frozen(self, state: State) -> State:
-        """Remembered hidden states turned into keys and values once, for inference; consumes the state."""
-        return freeze(self.decoder, state)

@@ -1,14 +1,13 @@
-"""Impossible pairs, refused when a model's config is made: the one place that knows what does not go together."""
+"""Impossible pairs, refused when a model's config is made, naming both and the remedy.
+
+Each family answers for its members; this file only knows which questions must agree.
+"""
 
 from __future__ import annotations
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.attention import Cross, MultiHead
-from sublayer.nn.attention.heads import Heads
 from sublayer.nn.embedding import Embedding, Head
-from sublayer.nn.memory import NoMemory
 from sublayer.nn.part import Part
-from sublayer.nn.position import RelativeKey, RelativeXL
 from sublayer.nn.stack import Stack
 
 
@@ -16,43 +15,43 @@ def check_stack(stack: Stack.Config, dim: int, path: str, *, causal: bool, sourc
     """Raise ValueError naming the two and the remedy. `causal`: the model reads left to right; `source`: it has one."""
     for letter, part in stack.alphabet.items():
         where = f"{path}alphabet.{letter}"
-        if isinstance(part, Cross.Config) and not source and letter in stack.layout:
-            raise ValueError(f"{where}: cross-attention needs a source, which only an encoder_decoder's decoder has")
-        if isinstance(part, MultiHead.Config) and part.pattern.causal != causal and letter in stack.layout:
-            asked = "causal" if causal else "full"
+        if letter not in stack.layout:
+            continue
+        if part.needs_source and not source:
+            raise ValueError(f"{where}: {part.tag} needs a source, which only an encoder_decoder's decoder has")
+        if part.attends and not part.needs_source and part.both_ways == causal:
             raise ValueError(
-                f"{where}.pattern: {part.pattern.tag} looks {'both ways' if causal else 'back only'}, but this stack "
-                f"reads {'left to right' if causal else 'both ways'}; use pattern={asked}, or another model"
+                f"{where}: {part.view} looks {'both ways' if causal else 'back only'}, but this stack reads "
+                f"{'left to right' if causal else 'both ways'}; use pattern={'causal' if causal else 'full'}, or "
+                "another model"
             )
-    for place, (letter, part) in enumerate(zip(layouts.expand(stack.layout), stack.parts, strict=True)):
+    for index, (letter, part) in enumerate(zip(layouts.expand(stack.layout), stack.parts, strict=True)):
         varies = any(key.startswith(f"{letter}.") for key in stack.vary)
-        _check_part(part, stack, dim, f"{path}alphabet.{letter}" + (f" at place {place}" if varies else ""))
+        _check_part(part, index, stack, dim, f"{path}alphabet.{letter}" + (f" at layer {index}" if varies else ""))
 
 
-def _check_part(part: Part.Config, stack: Stack.Config, dim: int, where: str) -> None:
-    if not isinstance(part, Heads.Config):
-        return
+def _check_part(part: Part.Config, index: int, stack: Stack.Config, dim: int, where: str) -> None:
     try:
-        heads, _, head_dim = part.sizes(dim)
-        if isinstance(part, MultiHead.Config):
-            stack.position.check(dim, heads, head_dim)
+        part.check(stack.slot(dim, index=index))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    if not isinstance(part, MultiHead.Config):
+    if not part.attends or part.needs_source:
         return
-    if isinstance(stack.position, RelativeKey.Config) and head_dim != stack.head_dim(dim):
+    position = stack.position
+    if not part.honours(position):
         raise ValueError(
-            f"{where}: relative_key has one table for all layers, but head sizes differ ({stack.head_dim(dim)} and "
-            f"{head_dim}); use one head_dim, or position=shaw, which has a table for each layer"
+            f"{where}: {part.tag} does not use position={position.tag}, which acts inside attention; use a position "
+            "that is added to the embedding (sinusoidal, learned), position=none, or a part that honours it"
         )
-    if not part.pattern.causal and not isinstance(part.memory, NoMemory.Config):
+    head_dim, first = part.head_dim_in(dim), stack.head_dim(dim)
+    if position.one_head_dim and head_dim is not None and head_dim != first:
         raise ValueError(
-            f"{where}: a memory ({part.memory.tag}) carries the past on, but {part.pattern.tag} looks both ways; "
-            "use memory=none, or a causal pattern"
+            f"{where}: {position.tag} has one table for all layers, but head sizes differ ({first} and {head_dim}); "
+            "use one head_dim, or position=shaw, which has a table for each layer"
         )
-    if not part.pattern.causal and isinstance(stack.position, (RelativeXL.Config, RelativeKey.Config)):
+    if part.both_ways and not position.both_ways:
         raise ValueError(
-            f"{where}: {stack.position.tag} knows distances to the past only, but {part.pattern.tag} looks both ways; "
+            f"{where}: {position.tag} knows distances to the past only, but {part.tag} looks both ways; "
             "use position=shaw or position=rotary"
         )
 

@@ -44,6 +44,10 @@ class SingleStack(Model):
                 flops=flops,
             )
 
+    @property
+    def writer(self) -> Stack:
+        return self.stack
+
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config

@@ -29,7 +29,6 @@ class Alibi(Position):
     """
 
     bias_is_constant = True
-    is_plain = False
 
     class Config(Position.Config, tag="alibi"):
         base: Positive = 8.0

@@ -1,4 +1,4 @@
-"""Position: how a model tells places apart, as hooks that an attention or a stack calls.
+"""Position: how a model tells tokens apart by where they stand, as hooks that an attention or a stack calls.
 
 | hook | where | who uses it |
 | --- | --- | --- |
@@ -14,7 +14,7 @@ own (`build_layer`), which has the other hooks.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -27,15 +27,39 @@ class Position(nn.Module):
     """All hooks, doing nothing."""
 
     acts_on_weights: ClassVar[bool] = False
-    """Whether `weigh` or `value` acts, so that the weights must be formed in the open."""
+    """Whether `weigh` or `value` is overridden, so that the attention weights must be formed as a matrix. Derived."""
+    acts_on_scores: ClassVar[bool] = False
+    """Whether `bias`, `weigh` or `value` is overridden: queries and keys alone do not decide the weights. Derived."""
     bias_is_constant: ClassVar[bool] = False
-    """Whether `bias` does not depend on queries or parameters, so that all layers of a pass share one."""
-    is_plain: ClassVar[bool] = True
-    """Whether it needs neither bias nor weights: attention by blocks serves."""
+    """Whether `bias` depends neither on queries nor on parameters, so that all layers of a pass share one."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.acts_on_weights = cls.overrides("weigh", "value")
+        cls.acts_on_scores = cls.overrides("bias", "weigh", "value")
+
+    @classmethod
+    def overrides(cls, *hooks: str) -> bool:
+        """Whether any of these hooks does something."""
+        return any(getattr(cls, hook) is not getattr(Position, hook) for hook in hooks)
 
     class Config(Config, family="position"):
         embeds: ClassVar[bool] = False
-        """Whether the stack's own parameters are an embedding of places (costed apart), or part of the stack."""
+        """Whether the stack's own parameters are an embedding of positions (costed apart), or part of the stack."""
+        both_ways: ClassVar[bool] = True
+        """Whether it knows later tokens as well as earlier ones."""
+        one_head_dim: ClassVar[bool] = False
+        """Whether the layers share something of a head's size, so that all heads must have one size."""
+
+        @property
+        def end(self) -> int | None:
+            """How many positions it has; None: no end."""
+            return None
+
+        @property
+        def acts_in_attention(self) -> bool:
+            """Whether an attention must call its hooks for it to have any effect."""
+            return self.owner.overrides("query", "key", "bias", "weigh", "value")
 
         def build(self, dim: int, head_dim: int) -> Position:
             """The stack's own; `head_dim` is that of its first attention."""
@@ -67,11 +91,11 @@ class Position(nn.Module):
         return q_BHLK
 
     def key(self, k_BGMK: Float[Tensor, "B G M K"], scene: Scene, memory: int) -> Float[Tensor, "B G M K"]:
-        """Keys of the last `memory` remembered places and of the segment."""
+        """Keys of the last `memory` remembered tokens and of the segment."""
         return k_BGMK
 
     def table(self, distances: int) -> Tensor | None:
-        """What the layer projects from distances 0 … distances-1, so that a frozen state can keep it."""
+        """What the layer projects from distances 0 … distances-1, so that a frozen state can store it."""
         return None
 
     def bias(

@@ -16,9 +16,6 @@ class Distance(Position):
     f(0) = 1; f rises for α > 0, falls for α < 0, and is bounded by 1 + e^β. α and β are learned per head.
     """
 
-    acts_on_weights = True
-    is_plain = False
-
     class Config(Position.Config, tag="distance"):
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:
             return Distance(heads)

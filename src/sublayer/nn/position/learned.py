@@ -23,6 +23,10 @@ class Learned(Position):
         offset: NonNegativeInt = 0
         """Rows in front of the first place's."""
 
+        @property
+        def end(self) -> int:
+            return self.limit
+
         def build(self, dim: int, head_dim: int) -> Position:
             return Learned(self, dim)
 

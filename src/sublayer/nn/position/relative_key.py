@@ -15,9 +15,9 @@ from sublayer.nn.scene import Scene
 class RelativeKey(Position):
     """e_ij = q_i·(k_j + a_{i−j})/√K: Shaw's keys, shared by the whole stack (Fan et al. 2020, section 7.6)."""
 
-    is_plain = False
-
     class Config(Position.Config, tag="relative_key"):
+        both_ways = False
+        one_head_dim = True
         clip: Count = 512
         """Distances beyond this look alike."""
         spread: Spread = "fixed"

@@ -21,9 +21,8 @@ class RelativeXL(Position):
     u, v are D-vectors, seen as one K-vector a head, so that the number of heads may differ between layers.
     """
 
-    is_plain = False
-
     class Config(Position.Config, tag="relative_xl"):
+        both_ways = False
         scope: Literal["stack", "layer"] = "stack"
         """Whether u and v are one pair for the stack, or one a layer."""
         clamp: Count | None = None

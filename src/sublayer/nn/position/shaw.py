@@ -18,9 +18,6 @@ class Shaw(Position):
     The vectors are shared by the heads of a layer and not by layers, as in the paper.
     """
 
-    acts_on_weights = True
-    is_plain = False
-
     class Config(Position.Config, tag="shaw"):
         clip: Count = 16
         """Distances beyond this look alike."""

@@ -22,6 +22,9 @@ class Add(nn.Module):
     """The D×D matrices a gate owns, by name."""
 
     class Config(Config, family="add"):
+        sums: ClassVar[bool] = False
+        """Whether it is the plain sum."""
+
         def build(self, dim: int) -> Add:
             return self.owner(self, dim)
 
@@ -44,7 +47,7 @@ class Sum(Add):
     """x + y."""
 
     class Config(Add.Config, tag="sum"):
-        pass
+        sums = True
 
     def forward(self, x: Float[Tensor, "B L D"], y: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         return x + y

@@ -34,6 +34,11 @@ class Residual(nn.Module):
             """The norm between the stream and the part."""
             return NoNorm.Config()
 
+        @property
+        def sums(self) -> bool:
+            """Whether the stream is the plain sum of what the parts give: each then starts 1/√depth as large."""
+            return False
+
     def __init__(self, config: Residual.Config, part: Part, slot: Slot) -> None:
         super().__init__()
         self.part = part
@@ -42,6 +47,18 @@ class Residual(nn.Module):
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
     ) -> tuple[Float[Tensor, "B L D"], Any]:
+        y_BLD, state = self.branch(x_BLD, scene, state)
+        return self.join(x_BLD, y_BLD), state
+
+    def branch(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        """What the part gives for x, dropout included, before it is joined to the stream (reversible stacks)."""
+        y_BLD, state = self.part.forward_normed(self.entry, x_BLD, scene, state)
+        return self.drop(y_BLD), state
+
+    def join(self, x_BLD: Float[Tensor, "B L D"], y_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """The stream x with the branch's output y."""
         raise NotImplementedError
 
     @property
@@ -50,5 +67,13 @@ class Residual(nn.Module):
         return nn.Identity()
 
     def skip(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
-        """The part's state after a segment whose output nobody wants."""
-        return self.part.skip(self.entry(x_BLD), scene, state)
+        """The part's state after a segment whose output is not used."""
+        return self.part.skip(self.entry, x_BLD, scene, state)
+
+    def freeze(self, state: Any, scene: Scene) -> Any:
+        """The part's state as inference wants it."""
+        return self.part.freeze(self.entry, state, scene)
+
+    def drawn(self) -> Residual | None:
+        """The sublayer as it runs in this pass; None if it is left out (LayerDrop)."""
+        return self

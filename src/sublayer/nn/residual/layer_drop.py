@@ -49,6 +49,19 @@ class LayerDrop(Residual):
             return x_BLD, self.skip(x_BLD, scene, state)
         return self.inner(x_BLD, scene, state)
 
+    def branch(
+        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
+    ) -> tuple[Float[Tensor, "B L D"], Any]:
+        if self.drops():
+            return torch.zeros_like(x_BLD), self.skip(x_BLD, scene, state)
+        return self.inner.branch(x_BLD, scene, state)
+
+    def join(self, x_BLD: Float[Tensor, "B L D"], y_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return self.inner.join(x_BLD, y_BLD)
+
+    def drawn(self) -> Residual | None:
+        return None if self.drops() else self.inner
+
     def drops(self) -> bool:
         """Whether it is left out, drawn anew each time."""
         return self.training and bool(torch.rand(()) < self.rate)

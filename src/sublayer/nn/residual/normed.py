@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -11,7 +9,6 @@ from sublayer.nn.part import Part, Slot
 from sublayer.nn.residual.add import Add, Sum
 from sublayer.nn.residual.base import Residual
 from sublayer.nn.residual.norm import LayerNorm, Norm
-from sublayer.nn.scene import Scene
 
 
 class Normed(Residual):
@@ -40,11 +37,12 @@ class PreNorm(Normed):
         def entry(self) -> Norm.Config:
             return self.norm
 
-    def forward(
-        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
-    ) -> tuple[Float[Tensor, "B L D"], Any]:
-        y_BLD, state = self.part.forward_normed(self.norm, x_BLD, scene, state)
-        return self.add(x_BLD, self.drop(y_BLD)), state
+        @property
+        def sums(self) -> bool:
+            return self.add.sums
+
+    def join(self, x_BLD: Float[Tensor, "B L D"], y_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return self.add(x_BLD, y_BLD)
 
     @property
     def entry(self) -> nn.Module:
@@ -57,8 +55,5 @@ class PostNorm(Normed):
     class Config(Normed.Config, tag="post_norm"):
         pass
 
-    def forward(
-        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
-    ) -> tuple[Float[Tensor, "B L D"], Any]:
-        y_BLD, state = self.part(x_BLD, scene, state)
-        return self.norm(self.add(x_BLD, self.drop(y_BLD))), state
+    def join(self, x_BLD: Float[Tensor, "B L D"], y_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return self.norm(self.add(x_BLD, y_BLD))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,7 +9,6 @@ from torch import Tensor, nn
 from sublayer.nn.part import Part, Slot
 from sublayer.nn.residual.base import Residual
 from sublayer.nn.residual.norm import NoNorm, Norm
-from sublayer.nn.scene import Scene
 
 
 class ReZero(Residual):
@@ -31,11 +28,8 @@ class ReZero(Residual):
         self.norm = config.norm.build(slot.dim)
         self.alpha = nn.Parameter(torch.zeros(()))
 
-    def forward(
-        self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
-    ) -> tuple[Float[Tensor, "B L D"], Any]:
-        y_BLD, state = self.part(self.norm(x_BLD), scene, state)
-        return x_BLD + self.alpha * self.drop(y_BLD), state
+    def join(self, x_BLD: Float[Tensor, "B L D"], y_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        return x_BLD + self.alpha * y_BLD
 
     @property
     def entry(self) -> nn.Module:

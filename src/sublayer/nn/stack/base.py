@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_origin
 
@@ -13,13 +12,12 @@ from pydantic import field_validator, model_validator
 from torch import Tensor, nn
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.attention.heads import Heads
 from sublayer.nn.config import Config, unknown
+from sublayer.nn.limits import most
 from sublayer.nn.linear import widen
-from sublayer.nn.memory import Hidden, Remember
 from sublayer.nn.part import Part, Slot, Work
 from sublayer.nn.position import NoPosition, Position
-from sublayer.nn.residual import NoNorm, Norm, PreNorm, Residual, Sum
+from sublayer.nn.residual import NoNorm, Norm, PreNorm, Residual
 from sublayer.nn.scene import Scene
 
 
@@ -38,7 +36,7 @@ class Stack(nn.Module):
         residual: Residual.Config = PreNorm.Config()
         """What makes a part a sublayer."""
         position: Position.Config = NoPosition.Config()
-        """How places are told apart."""
+        """How the model knows where tokens stand."""
         final_norm: Norm.Config = NoNorm.Config()
         """On what leaves the last sublayer."""
         spread: Literal["fixed", "width"] = "fixed"
@@ -82,7 +80,7 @@ class Stack(nn.Module):
 
         @cached_property
         def parts(self) -> tuple[Part.Config, ...]:
-            """The part at each place, with what varies filled in."""
+            """The part in each slot, with what varies filled in."""
             seen: Counter[str] = Counter()
             parts = []
             for letter in layouts.expand(self.layout):
@@ -111,36 +109,63 @@ class Stack(nn.Module):
         def build(self, dim: int) -> Stack:
             return self.owner(self, dim)
 
-        def slot(self, dim: int, shared: Position | None = None) -> Slot:
-            return Slot(dim, self.position, shared)
+        def slot(self, dim: int, shared: Position | None = None, index: int = 0) -> Slot:
+            return Slot(dim, self.position, shared, index, len(self.parts))
+
+        @cached_property
+        def numbered(self) -> tuple[tuple[int, Part.Config], ...]:
+            """Each part with its index."""
+            return tuple(enumerate(self.parts))
 
         def params(self, dim: int) -> int:
             """Of the sublayers and what they share; positions that embed and the final norm are counted apart."""
-            slot = self.slot(dim)
-            return self.shared_params(dim) + sum(part.params(slot) + self.residual.params(dim) for part in self.parts)
+            parts = sum(part.params(self.slot(dim, index=n)) for n, part in self.numbered)
+            return self.shared_params(dim) + parts + len(self.parts) * self.residual.params(dim)
 
         def position_params(self, dim: int) -> int:
             """Of positions that embed."""
             return self.position.params(dim, self.head_dim(dim)) if self.position.embeds else 0
 
         def shared_params(self, dim: int) -> int:
-            """Of what positions keep for all layers."""
+            """Of what positions share between layers."""
             return 0 if self.position.embeds else self.position.params(dim, self.head_dim(dim))
 
         def head_dim(self, dim: int) -> int:
             """Of the first attention; the whole width where there is none."""
-            sizes = (part.sizes(dim)[2] for part in self.parts if isinstance(part, Heads.Config))
-            return next(sizes, dim)
+            sizes = (part.head_dim_in(dim) for part in self.parts)
+            return next((size for size in sizes if size is not None), dim)
 
         @property
         def remembered(self) -> int:
-            """How many places a bounded memory of the stack keeps; 0 if none is bounded."""
-            memories = (getattr(part, "memory", None) for part in self.parts)
-            return max((memory.reach or 0 for memory in memories if isinstance(memory, Remember.Config)), default=0)
+            """How many tokens the longest bounded memory of the stack stores; 0 if none is bounded."""
+            return max((part.remembered for part in self.parts), default=0)
+
+        @property
+        def reach(self) -> int | None:
+            """How many earlier tokens its state holds; None: all of them, so that the state grows without end."""
+            return most((part.reach for part in self.parts), default=0)
+
+        @property
+        def carries(self) -> bool:
+            """Whether training should hand its state from batch to batch."""
+            return any(part.carries for part in self.parts)
+
+        @property
+        def splits(self) -> bool:
+            """Whether its mathematics depends on where segments are cut."""
+            return any(part.splits for part in self.parts)
 
         def flops(self, dim: int, work: Work) -> int:
-            slot = self.slot(dim)
-            return sum(part.flops(slot, work) + self.residual.flops(dim, work.length) for part in self.parts)
+            parts = sum(part.flops(self.slot(dim, index=n), work) for n, part in self.numbered)
+            return parts + len(self.parts) * self.residual.flops(dim, work.length)
+
+        def state_size(self, dim: int, work: Work) -> int:
+            """Numbers in its state, per row; see `Part.Config.state_size`."""
+            return sum(part.state_size(self.slot(dim, index=n), work) for n, part in self.numbered)
+
+        def activation_size(self, dim: int, work: Work, rows: int = 1) -> int:
+            """Numbers certainly held at one time in a pass; a lower bound."""
+            return rows * work.length * dim
 
     sublayers: nn.ModuleList
     position: Position
@@ -150,21 +175,18 @@ class Stack(nn.Module):
     ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
         raise NotImplementedError
 
-    def freeze(self, parts: tuple[Any, ...], scene: Callable[[Tensor], Scene]) -> tuple[Any, ...]:
-        """Remembered hidden states turned into keys and values; `scene` makes one for a state like a given tensor."""
-        return tuple(
-            sublayer.part.freeze(kept, scene(kept.x.buffer)) if isinstance(kept, Hidden) else kept  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
-            for sublayer, kept in zip(self.sublayers, parts, strict=bool(parts))
-        )
+    def freeze(self, states: tuple[Any, ...], scene: Scene) -> tuple[Any, ...]:
+        """The states as inference wants them; unchanged is always right. The segment of `scene` is empty."""
+        return states
 
 
 @torch.no_grad()
 def init_weights(stack: Stack, config: Stack.Config, depth: int) -> None:
-    """Weights as they begin. Where the stream sums `depth` parts, each is 1/√depth as loud, so that the sum does not
-    grow (GPT-2)."""
+    """Weights as they start. Where the stream sums `depth` parts, each starts 1/√depth as large, so that the sum does
+    not grow with depth (GPT-2)."""
     if config.spread == "width":
         widen(stack)
-    if not isinstance(config.residual, PreNorm.Config) or not isinstance(config.residual.add, Sum.Config):
+    if not config.residual.sums:
         return
     for sublayer in stack.sublayers:
         output = getattr(sublayer.part, "output", None)

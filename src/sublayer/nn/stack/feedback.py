@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +13,12 @@ from torch import Tensor, nn
 from sublayer.nn import layout as layouts
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.attention.heads import split_heads
-from sublayer.nn.attention.pattern import least, most
 from sublayer.nn.attention.recall import Recall, key_value_params, recall_flops, recall_params
+from sublayer.nn.limits import least, most
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Hidden, KeyValues, NoMemory
-from sublayer.nn.part import Slot, Work
-from sublayer.nn.residual import LayerDrop, Residual
+from sublayer.nn.part import Work
+from sublayer.nn.residual import Residual
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import planned, sweeps
 from sublayer.nn.stack.base import Stack, init_weights
@@ -114,8 +113,7 @@ class Feedback(Stack):
         super().__init__()
         self.config = config
         self.position = config.position.build(dim, config.head_dim(dim))
-        slot = config.slot(dim, self.position)
-        self.sublayers = nn.ModuleList(self._sublayer(n, slot) for n in range(len(config.parts)))
+        self.sublayers = nn.ModuleList(self._sublayer(n, dim) for n in range(len(config.parts)))
         self.compose = config.compose.build(config.layers)
         if config.shared:
             first = next(iter(config.attentions.values()))
@@ -127,7 +125,8 @@ class Feedback(Stack):
         """The last sublayer of each layer."""
         init_weights(self, config, len(self.sublayers))
 
-    def _sublayer(self, n: int, slot: Slot) -> Residual:
+    def _sublayer(self, n: int, dim: int) -> Residual:
+        slot = self.config.slot(dim, self.position, index=n)
         attention = self.config.attentions.get(n)
         part = Recall(attention, slot, own=not self.config.shared) if attention else self.config.parts[n].build(slot)
         return self.config.residual.build(part, slot)
@@ -139,7 +138,7 @@ class Feedback(Stack):
         memories = list(states[:sets]) if states else [None] * sets
         others = list(states[sets:]) if states else [None] * len(self.sublayers)
         keys = [self._recalled(n, memory, scene) for n, memory in enumerate(memories)]
-        sublayers = [_drawn(sublayer) for sublayer in self.sublayers]
+        sublayers = [sublayer.drawn() for sublayer in self.sublayers]  # pyright: ignore[reportCallIssue]
         if planned.serves(self, [one for one in sublayers if one is not None], x_BLD, scene):
             x_BLD, keys, vectors = planned.read(self, sublayers, x_BLD, scene, keys, others)
         elif (swept := sweeps.read(self, x_BLD, scene, keys, others)) is not None:
@@ -234,19 +233,12 @@ class Feedback(Stack):
         m_BLD, reach = m_BLD.detach(), most(part.reach for part in readers)
         return Hidden(Growing.of(m_BLD, 1) if memory is None else memory.x.append(m_BLD, reach))
 
-    def freeze(self, parts: tuple[Any, ...], scene: Callable[[Tensor], Scene]) -> tuple[Any, ...]:
-        kept = list(parts)
-        for n, memory in enumerate(parts[: len(self.config.streams)]):
+    def freeze(self, states: tuple[Any, ...], scene: Scene) -> tuple[Any, ...]:
+        stored = list(states)
+        for n, memory in enumerate(states[: len(self.config.streams)]):
             if isinstance(memory, Hidden):
-                kept[n] = self._recalled(n, memory, scene(memory.x.buffer))
-        return tuple(kept)
-
-
-def _drawn(sublayer: nn.Module) -> nn.Module | None:
-    """A sublayer as it is in this pass: LayerDrop draws once for all places."""
-    if not isinstance(sublayer, LayerDrop):
-        return sublayer
-    return None if sublayer.drops() else sublayer.inner
+                stored[n] = self._recalled(n, memory, scene)
+        return tuple(stored)
 
 
 def _check(part: MultiHead.Config, stack: Feedback.Config) -> None:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from sublayer.nn.attention.cross import Cross
-from sublayer.nn.attention.pattern import most
 from sublayer.nn.attention.recall import Recall
 from sublayer.nn.feedforward import Glu
+from sublayer.nn.limits import most
 from sublayer.nn.position import RelativeKey
 from sublayer.nn.residual import PreNorm
 from sublayer.nn.scene import Scene

@@ -1,0 +1,91 @@
+"""Fast paths: looked up, not wired in.
+
+A fast path is one file that says which calls it serves and why it does not serve the others. What no path serves takes
+the plain code, which is always right. `report` says which path a module takes, and why not a faster one; `slow` turns
+all fast paths off and lets every part that has a slow twin run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Mode = Literal["training", "generation"]
+_slow: ContextVar[bool] = ContextVar("slow", default=False)
+
+
+@dataclass(frozen=True)
+class FastPath:
+    """One way to do a job faster than the plain code."""
+
+    job: str
+    """What it does: attention, feedforward, stack, generation."""
+    name: str
+    """As `sublayer show` prints it."""
+    why_not: Callable[[Any, Mode], str | None]
+    """For a module: what about it the path does not serve; None if it serves it."""
+    serves: Callable[..., bool]
+    """For one call of the job: whether it runs it."""
+    run: Callable[..., Any]
+
+
+_paths: dict[str, list[FastPath]] = {}
+
+
+def register(path: FastPath) -> FastPath:
+    """Enter a path; those registered first are asked first."""
+    known = _paths.setdefault(path.job, [])
+    _paths[path.job] = [other for other in known if other.name != path.name] + [path]
+    return path
+
+
+def registered(job: str) -> list[FastPath]:
+    return list(_paths.get(job, ()))
+
+
+def find(job: str, *call: Any) -> FastPath | None:
+    """The first path that serves this call; None: the plain code runs."""
+    if _slow.get():
+        return None
+    for path in _paths.get(job, ()):
+        if path.serves(*call):
+            return path
+    return None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which path a module takes, and why not the faster ones."""
+
+    path: str
+    why_not: tuple[tuple[str, str], ...] = ()
+    """Each faster path with what it does not serve."""
+
+
+def report(job: str, module: Any, mode: Mode, plain: str = "plain PyTorch") -> Choice:
+    """The path that a module takes by its make; sizes of a single call may still decide otherwise."""
+    refused = []
+    for path in _paths.get(job, ()):
+        reason = path.why_not(module, mode)
+        if reason is None:
+            return Choice(path.name, tuple(refused))
+        refused.append((path.name, reason))
+    return Choice(plain, tuple(refused))
+
+
+def slow() -> bool:
+    """Whether slow twins are asked for."""
+    return _slow.get()
+
+
+@contextmanager
+def by_slow_twins() -> Iterator[None]:
+    """No fast path, and the slow twin of every part that has one."""
+    token = _slow.set(True)
+    try:
+        yield
+    finally:
+        _slow.reset(token)
