@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OFFERED = ("compare", "config", "load", "load_plugin", "measure", "names", "report", "resume", "search", "train")
 _ROOMS = (
-    *("nn", "papers", "data", "runs", "training", "generation", "evaluation", "measurement", "work", "nas"),
+    *("nn", "papers", "data", "runs", "training", "generation", "evaluation", "measurement", "executors", "nas"),
     *("comparison", "reproduction", "reports", "testing", "interop"),
 )
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
-from functools import cache
-from glob import has_magic
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sublayer.keys import absolute, split
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.papers import registry
+from sublayer.papers.named import config, names
+from sublayer.plugins import load_installed_plugins, load_plugin
 
 if TYPE_CHECKING:
     from sublayer.comparison import Variant
@@ -22,36 +20,19 @@ if TYPE_CHECKING:
     from sublayer.runs import Run
     from sublayer.trained import Trained
 
-
-def config(name: str, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Model.Config:
-    """The config of a paper, or of a JSON or TOML file: `sublayer.config("gpt2", {"s.heads": 4}, dim=256)`."""
-    load_installed_plugins()
-    base = _from_file(Path(name)) if name.endswith((".json", ".toml")) else registry.config(name)
-    return base.but(changes, **fields) if changes or fields else base
-
-
-def names(pattern: str = "*") -> list[str]:
-    """The papers whose name matches, parents before children."""
-    load_installed_plugins()
-    return registry.names(pattern)
-
-
-def load_plugin(module: str) -> None:
-    """Import a module that registers parts or papers of its own."""
-    try:
-        importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"plug-in {module!r} cannot be imported: {error}. Give a module name that Python finds, as in "
-            "--plugin my_parts with my_parts.py in the current folder"
-        ) from None
-
-
-@cache
-def load_installed_plugins() -> None:
-    """Import what installed packages declare under the entry point `sublayer.plugins`."""
-    for plugin in entry_points(group="sublayer.plugins"):
-        load_plugin(plugin.module)
+__all__ = [
+    "compare",
+    "config",
+    "load",
+    "load_installed_plugins",
+    "load_plugin",
+    "measure",
+    "names",
+    "report",
+    "resume",
+    "search",
+    "train",
+]
 
 
 def train(
@@ -169,35 +150,3 @@ def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how
 
     load_installed_plugins()
     return write_report(folders, out, **how)
-
-
-def absolute(data: str) -> str:
-    """A file, folder or pattern, wherever the run is resumed from."""
-    path = Path(data).expanduser()
-    return str(Path.cwd() / path) if (data and path.exists()) or has_magic(data) else data
-
-
-def split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The model's keys, and those of data and train without their prefix."""
-    of: dict[str, dict[str, Any]] = {"data": {}, "train": {}}
-    model = {}
-    for key, value in changes.items():
-        room, _, rest = key.partition(".")
-        if room in of and rest:
-            of[room][rest] = value
-        else:
-            model[key] = value
-    return model, of
-
-
-def _from_file(path: Path) -> Model.Config:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; give a paper's name, or a JSON or TOML config") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    try:
-        return Model.Config.from_json(text) if path.suffix == ".json" else Model.Config.from_toml(text)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublayer.data import DataConfig, Fractions, Given, Splits, Tokenizer, Windows, cache, mapped, prepare
+from sublayer.data import DataConfig, Fractions, Given, Splits, Tokenizer, Windows, mapped, prepare
 from sublayer.data.source import Cached, File, Stdin, Stdlib
 from sublayer.data.splits import _line_start
 from sublayer.data.text import Text
 from sublayer.data.tokens import Part, Tokens
+from sublayer.files import cache
 from sublayer.nn.config import ConfigError
 from tests.data import slow
 

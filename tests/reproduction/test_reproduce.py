@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sublayer.api import split
 from sublayer.comparison.request import settle
 from sublayer.data import Data
+from sublayer.keys import split
 from sublayer.reproduction import Finding, claims, find, job, reproduce
 from sublayer.reproduction.job import found, seen, seen_alike
 

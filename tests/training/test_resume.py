@@ -223,5 +223,5 @@ def fill_disk(patch, nth):
         file = open(path, mode, **kwargs)  # noqa: SIM115 (whoever asked closes it)
         return Full(file) if mode in ("ab", "wb") else file
 
-    patch.setattr("sublayer.data.atomic.open", full, raising=False)
+    patch.setattr("sublayer.files.atomic.open", full, raising=False)
     patch.setattr("sublayer.runs.lines.open", full, raising=False)

@@ -104,9 +104,9 @@ def _of_table(file: str, out: str) -> dict[str, Any]:
 
 
 def _request(name: str, words: tuple[str, ...], data: str, models: int, seed: int, named: tuple[str, ...]) -> Request:
-    from sublayer.api import absolute, split
     from sublayer.cli.words import read_overrides
     from sublayer.data import DataConfig, prepare
+    from sublayer.keys import absolute, split
     from sublayer.nas import spaces
     from sublayer.nas.choice import chooses
     from sublayer.nas.proxies.study import Request

@@ -49,7 +49,7 @@ def report(
         raise ValueError(f"sample={sample}: expected a number of tokens, 0 for none")
     import_torch()
     from sublayer import reports
-    from sublayer.api import load_installed_plugins
+    from sublayer.plugins import load_installed_plugins
 
     load_installed_plugins()
     made = reports.report(folders, out, png=png, svg=svg, sample=sample)

@@ -25,8 +25,8 @@ def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative=""
         Print JSON for other programs.
     """
     import_torch()
-    from sublayer.api import load_installed_plugins
     from sublayer.cli.words import print_json
+    from sublayer.plugins import load_installed_plugins
     from sublayer.runs import find
     from sublayer.runs.wording import command
 

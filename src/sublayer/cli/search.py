@@ -95,12 +95,12 @@ def search(
         Print the front as JSON for other programs.
     """
     import_torch()
-    from sublayer.api import load_installed_plugins
     from sublayer.cli import front
     from sublayer.cli.words import load_plugins, print_json
     from sublayer.measurement import Setting
     from sublayer.nas.on_device import search_here
     from sublayer.nas.trial import read_limits, read_objectives
+    from sublayer.plugins import load_installed_plugins
     from sublayer.training import TrainConfig
 
     load_installed_plugins()

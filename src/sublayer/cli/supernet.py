@@ -83,9 +83,9 @@ def supernet(
     """
     import_torch()
     import sublayer
-    from sublayer.api import absolute, split
     from sublayer.cli.words import load_plugins, print_json, read_overrides
     from sublayer.data import DataConfig
+    from sublayer.keys import absolute, split
     from sublayer.nas.supernet import SearchConfig, search
     from sublayer.training import TrainConfig
 

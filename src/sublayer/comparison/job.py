@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sublayer import executors
-from sublayer.api import absolute, load_installed_plugins, split
 from sublayer.comparison.folder import TABLE, Folder
 from sublayer.comparison.request import Request, settle
 from sublayer.comparison.result import Result
@@ -18,8 +17,10 @@ from sublayer.comparison.variant import Variant
 from sublayer.data import Data, Examples
 from sublayer.evaluation import mark, own_text, score
 from sublayer.executors.trainings import train_all
+from sublayer.keys import absolute, split
 from sublayer.measurement import Setting, measure
 from sublayer.nn.model import Decoder, Model
+from sublayer.plugins import load_installed_plugins
 from sublayer.runs import sealed_json
 from sublayer.trained import Trained
 

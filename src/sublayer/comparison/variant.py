@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sublayer import api
 from sublayer.nn.config import Config, ConfigError
 from sublayer.nn.model import Model
+from sublayer.papers import named
 
 OWN = ("lr", "warmup", "schedule", "optimizer", "clip", "smoothing")
 """What a variant may have of its own in training; all else is the same for all, or nothing would be compared."""
@@ -35,7 +35,7 @@ class Variant:
             return said
         told = said if isinstance(said, str) else said.tag
         name = " ".join([told, *(f"{key}={_plain(value)}" for key, value in changes.items())])
-        base = api.config(said) if isinstance(said, str) else said
+        base = named.config(said) if isinstance(said, str) else said
         own = {key.removeprefix("train."): value for key, value in changes.items() if key.startswith("train.")}
         for key in changes:
             _check_key(name, key)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from sublayer.data import cache
 from sublayer.data.base import Data
 from sublayer.data.batches import Lanes, Windows
 from sublayer.data.source import Cached, Guessed, Source, Stdin, Stdlib, guess
@@ -16,6 +15,7 @@ from sublayer.data.tasks import Task
 from sublayer.data.text import Text, gather
 from sublayer.data.tokenizer import Byte, Tokenizer
 from sublayer.data.tokens import Tokens, fit, tokenise
+from sublayer.files import cache
 
 ALIASES = {"train": ("train",), "valid": ("valid", "validation", "val", "dev"), "test": ("test",)}
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sublayer.data import cache
-from sublayer.data.atomic import writing
+from sublayer.files import cache
+from sublayer.files.atomic import writing
 
 log = logging.getLogger(__name__)
 

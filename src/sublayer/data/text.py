@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sublayer.data import cache, mapped
+from sublayer.data import mapped
 from sublayer.data.source import Cached, Source
+from sublayer.files import cache
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sublayer.data import cache, mapped
+from sublayer.data import mapped
 from sublayer.data.chunks import parts
 from sublayer.data.text import Text
 from sublayer.data.tokenizer import NotTextError, Tokenizer
+from sublayer.files import cache
 
 log = logging.getLogger(__name__)
 

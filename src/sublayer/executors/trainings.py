@@ -18,10 +18,11 @@ from typing import Any
 
 import torch
 
-from sublayer.data import Data, cache, prepare
-from sublayer.data.atomic import writing
+from sublayer.data import Data, prepare
 from sublayer.executors.archive import pack, unpack
 from sublayer.executors.pool import Pool
+from sublayer.files import cache
+from sublayer.files.atomic import writing
 from sublayer.nn.model import Model
 from sublayer.runs import Run, sealed_json
 from sublayer.runs.run import ASKED

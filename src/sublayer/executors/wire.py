@@ -50,7 +50,7 @@ def get_ready(paths: Sequence[str], plugins: Sequence[str]) -> None:
     sys.path.extend(path for path in paths if path not in sys.path)
     if not plugins and not entry_points(group="sublayer.plugins"):
         return  # a process that needs no torch starts ten times as fast
-    from sublayer.api import load_installed_plugins, load_plugin
+    from sublayer.plugins import load_installed_plugins, load_plugin
 
     load_installed_plugins()
     for plugin in plugins:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sublayer.data import atomic
+from sublayer.files import atomic
 
 VARIABLE = "SUBLAYER_CACHE"
 

@@ -6,7 +6,7 @@ import logging
 import socket
 from contextlib import AbstractContextManager, nullcontext
 
-from sublayer.data import cache
+from sublayer.files import cache
 
 log = logging.getLogger("sublayer.measurement")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sublayer.data import cache
+from sublayer.files import cache
 from sublayer.measurement import grid
 from sublayer.measurement.device import fingerprint
 from sublayer.measurement.pace import Pace

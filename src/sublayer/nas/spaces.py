@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sublayer import api
 from sublayer.nas.choice import Choice, chooses
 from sublayer.nas.space import Space, changed
 from sublayer.nn.config import ConfigError, unknown
 from sublayer.nn.feedforward import Dense, Glu
 from sublayer.nn.layout import par, sandwich
 from sublayer.nn.position import Alibi, Rotary
+from sublayer.papers import named
 
 LTS = "Javaheripi et al. 2022, LiteTransformerSearch, arXiv:2203.02094"
 WIDE = "f.inner>1.7*dim"
@@ -60,7 +60,7 @@ def read(name: str, changes: Mapping[str, Any] | None = None, rules: Iterable[st
     if name in SPACES:
         return find(name).but(choices, fixed, rules)
     try:
-        base = changed(api.config(name), choices, fixed)
+        base = changed(named.config(name), choices, fixed)
     except ConfigError as error:
         if not str(error).startswith("unknown paper"):
             raise
@@ -77,7 +77,7 @@ def _lts(paper: str, each: bool, **more: str) -> Space:
     """2–16 layers, width 128–1,024, inner size above 1.7 times the width."""
     form = "each({})" if each else "{}"
     sizes = {"dim": "128..1024/64", "s.heads": form.format("2|4|8"), "f.inner": form.format("128..4096/64")}
-    return Space.of(api.config(paper), {"layout": _pairs(2, 16), **sizes, **more}, [WIDE])
+    return Space.of(named.config(paper), {"layout": _pairs(2, 16), **sizes, **more}, [WIDE])
 
 
 FACTOR = {"embedding.factor,head.factor": "1|2|4"}
@@ -112,7 +112,7 @@ def lts_gpt2_homogeneous() -> Space:
 def lts_opt() -> Space:
     """OPT of about 350 M: 3–29 layers, all alike, with no lower bound on the inner size."""
     sizes = {"dim": "512..1472/64", "s.heads": "2|4|8|16", "f.inner": "512..6080/64"}
-    return Space.of(api.config("opt-350m"), {"layout": _pairs(3, 29), **sizes})
+    return Space.of(named.config("opt-350m"), {"layout": _pairs(3, 29), **sizes})
 
 
 def _orders(pairs: int) -> list[str]:
@@ -135,7 +135,7 @@ def sublayers() -> Space:
     window = [{"kind": "causal"}, {"kind": "window", "size": 64}]
     still = dict.fromkeys(("s.dropout", "embedding.dropout", "residual.dropout"), 0.0)
     return Space.of(
-        api.config("gpt2").but({"position": Rotary.Config(), "s.heads": 4, **still}, vocab=256, dim=128),
+        named.config("gpt2").but({"position": Rotary.Config(), "s.heads": 4, **still}, vocab=256, dim=128),
         {
             "layout": Choice(tuple(layouts)),
             "position": [one.dump() for one in (Rotary.Config(), Alibi.Config())] + ["none"],

@@ -20,6 +20,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from sublayer.files import atomic
+from sublayer.files.cache import folder as cache_folder
+
 log = logging.getLogger("sublayer.native")
 
 VARIABLE = "SUBLAYER_NATIVE"
@@ -83,8 +86,6 @@ def _compiler() -> list[str]:
 
 def _keep(made: bytes, file: Path) -> None:
     """For the next process; one that cannot keep it has it all the same."""
-    from sublayer.data import atomic
-
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _private(file.parent):
@@ -95,10 +96,8 @@ def _keep(made: bytes, file: Path) -> None:
 
 
 def _folder() -> Path:
-    from sublayer.data import cache
-
     given = os.environ.get(VARIABLE)
-    return Path(given) if given else cache.folder() / "native"
+    return Path(given) if given else cache_folder() / "native"
 
 
 def _private(folder: Path) -> bool:

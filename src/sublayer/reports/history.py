@@ -66,9 +66,9 @@ class History:
 
     def sample(self, tokens: int) -> str:
         """What the model writes on its own; the same for the same weights."""
-        import sublayer
+        from sublayer.trained import Trained
 
-        return sublayer.load(self.run.path).generate(tokens=tokens, seed=0)
+        return Trained.load(self.run.path).generate(tokens=tokens, seed=0)
 
 
 def read_all(paths: list[Path], root: Path) -> tuple[list[History], list[str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sublayer.data.atomic import writing
+from sublayer.files.atomic import writing
 from sublayer.reports import blocks
 from sublayer.reports.assemble import build
 from sublayer.reports.charts import altair

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from sublayer.data.atomic import writing
+from sublayer.files.atomic import writing
 
 FORMAT = 1
 NOTES = "checkpoint.json"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sublayer.data import atomic
+from sublayer.files import atomic
 
 FORMAT = 1
 SEAL = ("format", "sha256")

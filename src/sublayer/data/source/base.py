@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import ClassVar, NamedTuple
 
-from sublayer.data import cache
 from sublayer.data.source.text8 import text8
+from sublayer.files import cache
 from sublayer.nn.config import Config
 
 

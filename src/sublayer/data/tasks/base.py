@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from sublayer.data import cache
 from sublayer.data.base import TASK, Data
 from sublayer.data.splits import NAMES
 from sublayer.data.tasks.batches import Chains, Episodes
 from sublayer.data.tasks.dice import Dice
 from sublayer.data.tasks.examples import Block, Examples
 from sublayer.data.tokenizer import Symbols
+from sublayer.files import cache
 from sublayer.nn.config import ConfigError, Count, unknown
 
 FORMAT = 1

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from sublayer.data import cache
-from sublayer.data.atomic import writing
 from sublayer.data.mapped import dtype_for
+from sublayer.files import cache
+from sublayer.files.atomic import writing
 from sublayer.nn.config import Config
 
 FORMAT = 1

@@ -16,11 +16,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sublayer import api
-from sublayer.data.atomic import writing
+from sublayer.files.atomic import writing
 from sublayer.nas.proxies.base import names
 from sublayer.nas.proxies.judging import Models
 from sublayer.nn.config import ConfigError
+from sublayer.papers import named
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Row:
         """Of a segment, as its backbone would have it; None where that is not told."""
         told = {name: (self.cells.get(name) or "").split() for name in ("n_head", "d_inner")}
         layers, dim = self.cells.get("n_layer"), self.cells.get("d_model")
-        if not (layers and dim and all(told.values()) and self.cells.get("backbone") in api.names()):
+        if not (layers and dim and all(told.values()) and self.cells.get("backbone") in named.names()):
             return None
         try:
             heads, inner = ([int(value) for value in values] for values in told.values())
             sizes = {"dim": int(dim), "layout": f"(sf)x{int(layers)}", "s.heads": heads, "f.inner": inner}
             length, memory = (int(self.cells.get(name) or 64) for name in ("tgt_len", "mem_len"))
-            config = api.config(self.cells["backbone"], sizes)
+            config = named.config(self.cells["backbone"], sizes)
         except (ConfigError, ValueError):
             return None
         return config.cost(length, memory if config.carries else 0).flops.total

@@ -1,0 +1,27 @@
+"""What a caller writes: keys (`dim` of the model, `data.…`, `train.…`) and the path of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+
+def absolute(data: str) -> str:
+    """A file, folder or pattern, wherever the run is resumed from."""
+    path = Path(data).expanduser()
+    return str(Path.cwd() / path) if (data and path.exists()) or has_magic(data) else data
+
+
+def split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The model's keys, and those of data and train without their prefix."""
+    of: dict[str, dict[str, Any]] = {"data": {}, "train": {}}
+    model = {}
+    for key, value in changes.items():
+        room, _, rest = key.partition(".")
+        if room in of and rest:
+            of[room][rest] = value
+        else:
+            model[key] = value
+    return model, of
