@@ -15,7 +15,7 @@ from transformers import (
 )
 
 import sublayer
-from sublayer.nn.embedding import Classify, LinearHead, Span, TiedHead
+from sublayer.nn.embedding import Classify, LinearHead, SpanHead, TiedHead
 from sublayer.nn.residual import NoNorm
 
 VOCAB = 29
@@ -65,7 +65,7 @@ OURS = {
     "opt-bare": ("opt-125m", WIDTHS | {"s.bias": False, "f.bias": False, "final_norm": NoNorm.Config()}),
     "bert-masked-lm": ("bert-base", WIDTHS | {"position.limit": 24}),
     "bert-classify": ("bert-base", WIDTHS | {"head": Classify.Config(classes=3, dropout=0.3)}),
-    "bert-span": ("bert-base", WIDTHS | {"head": Span.Config()}),
+    "bert-span": ("bert-base", WIDTHS | {"head": SpanHead.Config()}),
     "llama": ("llama", {"dim": 16, "s.heads": 4, "s.kv_heads": 2, "f.inner": 20}),
     "llama-tied": ("llama", {"dim": 16, "s.heads": 4, "s.head_dim": 6, "f.inner": 20, "head": TiedHead.Config()}),
 }

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from sublayer.nn.config import Config
-from sublayer.nn.embedding import AdaptiveSoftmax, Classify, Span
 from sublayer.nn.memory import Hidden
 from sublayer.nn.model import Decoder, EncoderDecoder, Model
 from sublayer.nn.state import State
@@ -148,18 +147,14 @@ def _loss(model: Model, case: Case, step: int) -> Tensor:
     vocab, B = case.config.vocab, 4
     order = torch.randperm(vocab, generator=torch.Generator().manual_seed(step))
     ids = torch.cat([order, order[: -vocab % (2 * B)]]).view(B, -1)
-    if isinstance(model.head, Classify):
-        return model.head.loss(case.read(model, ids), torch.arange(B) % model.config.head.classes)
-    if isinstance(model.head, Span):
-        return model.head.loss(case.read(model, ids), torch.tensor([[0, 1]]).expand(B, 2))
     if not case.config.remembers:
-        return model.head.loss(case.read(model, ids), ids)
+        return model.head.loss(case.read(model, ids), model.head.example_target(ids))
     source = ids % (getattr(model.config, "source_vocab", None) or vocab)
     state = model.start(source) if isinstance(model, EncoderDecoder) else None
     first, second = ids.chunk(2, dim=1)
     h_first, state = model(first, state)
     h_second, _ = model(second, state)
-    return model.head.loss(torch.cat([h_first, h_second], dim=1), ids.roll(-1, 1) % model.head.classes)
+    return model.head.loss(torch.cat([h_first, h_second], dim=1), model.head.example_target(ids))
 
 
 def cost_is_count(case: Case) -> Verdict:
@@ -174,7 +169,7 @@ def cost_is_count(case: Case) -> Verdict:
         if memory and not case.config.remembers:
             continue
         work = case.config.cost(length, memory).flops
-        expected = work.embedding + work.stack + (0 if isinstance(model.head, AdaptiveSoftmax) else work.head)
+        expected = work.embedding + work.stack + (0 if model.config.head.flops_depend_on_data else work.head)
         measured = _count_flops(model, length, memory)
         if abs(measured - expected) > 0.01 * measured:
             raise LawBroken(
@@ -195,7 +190,7 @@ def _count_flops(model: Model, length: int, memory: int) -> int:
             if isinstance(model, EncoderDecoder) and state is None:
                 state = model.start(source)
             h_BLD, _ = model(torch.zeros(1, length, dtype=torch.long, device="meta"), state)
-            if not isinstance(model.head, AdaptiveSoftmax):
+            if not model.config.head.flops_depend_on_data:
                 model.head(h_BLD)
     return counter.get_total_flops()
 

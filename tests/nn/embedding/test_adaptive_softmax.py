@@ -30,7 +30,7 @@ def dense(head: AdaptiveSoftmax, embedding: AdaptiveEmbedding, h_ND: Tensor) -> 
     own = list(head.projections)
     shared = list(embedding.projections)
     if config.factor == 1:
-        own, shared = own * 3, shared * 3
+        shared = shared * 3
     if not config.tied:
         maps = [None, *head.projections] if len(head.projections) else [None] * 3
     else:
@@ -156,6 +156,25 @@ def test_sizes_of_models_trained_by_others(vocab, dim, cutoffs, factor, width, p
     embedding = AdaptiveEmbedding.Config(cutoffs=cutoffs, factor=factor, width=width)
     head = AdaptiveSoftmax.Config(cutoffs=cutoffs, factor=factor, tied=True, projection=projection)
     assert embedding.params(vocab, dim) + head.params(vocab, dim, embedding) == params
+
+
+def test_own_projections_are_one_a_cluster_also_with_factor_1():
+    """As in Transformer-XL's code, whose out_projs has one for each cluster where d_proj != d_embed."""
+    config = AdaptiveSoftmax.Config(cutoffs=CUTOFFS, factor=1, tied=True, projection="own")
+    head, embedding = built(config, width=6)
+    assert [tuple(weight.shape) for weight in head.projections] == [(DIM, 6)] * 3
+    assert [tuple(weight.shape) for weight in embedding.projections] == [(DIM, 6)]
+    assert not len(built(config)[0].projections)
+
+
+def test_a_checkpoint_with_one_projection_for_all_clusters_loads():
+    config = AdaptiveSoftmax.Config(cutoffs=CUTOFFS, factor=1, tied=True, projection="own")
+    head, _ = built(config, width=6)
+    old = {name: weight for name, weight in head.state_dict().items() if name not in ("projections.1", "projections.2")}
+    head.load_state_dict(old)
+    assert all(torch.equal(weight, old["projections.0"]) for weight in head.projections)
+    model = torch.nn.ModuleDict({"head": head})
+    model.load_state_dict({f"head.{name}": weight for name, weight in old.items()})
 
 
 def test_impossible_ties_are_refused():

@@ -18,7 +18,8 @@ from sublayer.nn.embedding import (
     LinearHead,
     MaskedLM,
     MixtureOfSoftmaxes,
-    Span,
+    Regress,
+    SpanHead,
     TiedHead,
     TokenEmbedding,
     cross_entropy,
@@ -40,10 +41,12 @@ PAIRS = [
     (Label.Config(classes=5), NARROW),
     (Label.Config(classes=3, bias=True), TOKEN),
     (Classify.Config(classes=3, dropout=0.1), TOKEN),
-    (Span.Config(), TOKEN),
+    (SpanHead.Config(), TOKEN),
+    (Regress.Config(dropout=0.1), TOKEN),
+    (Regress.Config(outputs=3), TOKEN),
 ]
 each_pair = pytest.mark.parametrize(("config", "embedding"), PAIRS, ids=lambda config: config.tag)
-each_word_pair = pytest.mark.parametrize(("config", "embedding"), PAIRS[:-2], ids=lambda config: config.tag)
+each_word_pair = pytest.mark.parametrize(("config", "embedding"), PAIRS[:-4], ids=lambda config: config.tag)
 
 
 def built(config: Head.Config, embedding: Embedding.Config) -> tuple[Head, Embedding]:
@@ -157,11 +160,86 @@ def test_classify_reads_the_first_token():
     with pytest.raises(ValueError, match="target: 3 is outside the 3 classes"):
         head.loss(h_BLD, torch.tensor([0, 1, 2, 3]))
     assert Classify.Config.pools
-    assert not Span.Config.pools
+    assert not SpanHead.Config.pools
+    assert SpanHead.Config.over_positions
 
 
-def test_span_scores_places():
-    head, _ = built(Span.Config(), TOKEN)
+def test_regress_is_the_mean_squared_error():
+    head, _ = built(Regress.Config(), TOKEN)
+    h_BLD, target_B = torch.randn(4, 5, DIM, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+    y_B = head.output(torch.tanh(head.pool(h_BLD[:, 0])))[:, 0]
+    torch.testing.assert_close(head(h_BLD)[:, 0], y_B)
+    torch.testing.assert_close(head.loss(h_BLD, target_B), F.mse_loss(y_B, target_B))
+    torch.testing.assert_close(head.loss(h_BLD, target_B[:, None]), F.mse_loss(y_B, target_B))
+    weights = torch.tensor([1.0, 0.0, 3.0, 0.0], dtype=torch.float64)
+    each = (y_B - target_B).square()
+    torch.testing.assert_close(head.loss(h_BLD, target_B, weights), (each[0] + 3 * each[2]) / 4)
+    wide, _ = built(Regress.Config(outputs=3), TOKEN)
+    target_BC = torch.randn(4, 3, dtype=torch.float64)
+    torch.testing.assert_close(wide.loss(h_BLD, target_BC), F.mse_loss(wide(h_BLD), target_BC))
+    with pytest.raises(ValueError, match=r"target: expected \(4, 3\), 3 numbers a row, got \(4,\)"):
+        wide.loss(h_BLD, target_B)
+    with pytest.raises(ValueError, match="no probabilities"):
+        head.log_probs(h_BLD)
+    with pytest.raises(ValueError, match=r"smoothing=0\.1: head regress"):
+        head.loss(h_BLD, target_B, smoothing=0.1)
+
+
+@each_pair
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_padded_row_has_the_loss_and_scores_of_the_row_alone(config, embedding, side, smoothing):
+    smoothing = smoothing if config.has_probabilities else 0.0
+    head, _ = built(config, embedding)
+    ids_BL = torch.randint(VOCAB, (2, 7), generator=torch.Generator().manual_seed(3))
+    h_BLD = torch.randn(2, 7, DIM, dtype=torch.float64, requires_grad=True)
+    real = slice(3, 7) if side == "left" else slice(0, 4)
+    valid_BL = torch.zeros(2, 7, dtype=torch.bool)
+    valid_BL[0], valid_BL[1, real] = True, True
+    target = head.example_target(ids_BL, valid_BL)
+    padded = head.loss(h_BLD[1:], target[1:], smoothing=smoothing, valid_BL=valid_BL[1:])
+    alone = head.loss(h_BLD[1:, real], head.example_target(ids_BL[1:, real]), smoothing=smoothing)
+    torch.testing.assert_close(padded, alone)
+    (grad_BLD,) = torch.autograd.grad(padded, h_BLD)
+    assert grad_BLD.isfinite().all()
+    assert not grad_BLD[1][~valid_BL[1]].any()
+    torch.testing.assert_close(grad_BLD[1, real], torch.autograd.grad(alone, h_BLD)[0][1, real])
+    both = head.loss(h_BLD, target, smoothing=smoothing, valid_BL=valid_BL)
+    first = head.loss(h_BLD[:1], head.example_target(ids_BL[:1]), smoothing=smoothing)
+    rows = torch.tensor([1.0, 1.0]) if config.pools or config.over_positions else torch.tensor([7.0, 4.0])
+    torch.testing.assert_close(both, (rows[0] * first + rows[1] * alone) / rows.sum())
+    for score in (head, head.log_probs) if config.has_probabilities else (head,):
+        got, expected = score(h_BLD, valid_BL)[1], score(h_BLD[1:, real])[0]
+        torch.testing.assert_close(got if config.pools else got[real], expected)
+    if config.over_positions:
+        assert not head.log_probs(h_BLD, valid_BL)[1][~valid_BL[1]].exp().any()
+
+
+def test_a_row_of_padding_alone_gives_numbers_and_a_target_on_padding_is_refused():
+    head, _ = built(SpanHead.Config(), TOKEN)
+    h_BLD, valid_BL = torch.randn(2, 5, DIM, dtype=torch.float64), torch.zeros(2, 5, dtype=torch.bool)
+    valid_BL[0, :3] = True
+    target = torch.tensor([[0, 2], [-100, -100]])
+    torch.testing.assert_close(head.loss(h_BLD, target, valid_BL=valid_BL), head.loss(h_BLD[:1, :3], target[:1]))
+    assert head.log_probs(h_BLD, valid_BL)[1].isfinite().all()
+    with pytest.raises(ValueError, match="starts or ends on padding"):
+        head.loss(h_BLD, torch.tensor([[0, 3], [-100, -100]]), valid_BL=valid_BL)
+    with pytest.raises(ValueError, match="target: 7 is outside the 5 classes"):
+        head.loss(h_BLD, torch.tensor([[0, 7], [-100, -100]]), valid_BL=valid_BL)
+
+
+@each_pair
+def test_example_targets_ask_for_every_class(config, embedding):
+    head, _ = built(config, embedding)
+    ids_BL = torch.arange(VOCAB)[:, None].expand(-1, 2)
+    target = head.example_target(ids_BL)
+    assert head.loss(torch.randn(VOCAB, 2, DIM, dtype=torch.float64), target).isfinite()
+    if config.has_probabilities and not config.over_positions:
+        assert set(target.flatten().tolist()) == set(range(head.classes))
+
+
+def test_span_scores_positions():
+    head, _ = built(SpanHead.Config(), TOKEN)
     h_BLD = torch.randn(3, 5, DIM, dtype=torch.float64)
     target = torch.tensor([[0, 2], [1, 4], [3, 3]])
     log_p_BL2 = head.log_probs(h_BLD)

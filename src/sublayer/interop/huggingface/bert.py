@@ -10,7 +10,7 @@ from sublayer.interop.huggingface.entries import Entries
 from sublayer.interop.huggingface.family import Family
 from sublayer.interop.huggingface.weights import Row, Stacked
 from sublayer.nn.attention import Full, MultiHead
-from sublayer.nn.embedding import Classify, Head, MaskedLM, Span, TokenEmbedding
+from sublayer.nn.embedding import Classify, Head, MaskedLM, SpanHead, TokenEmbedding
 from sublayer.nn.feedforward import Dense
 from sublayer.nn.memory import NoMemory
 from sublayer.nn.model import Encoder, SingleStack
@@ -21,7 +21,7 @@ from sublayer.nn.stack import Plain
 HEADS: dict[type[Head.Config], str] = {
     MaskedLM.Config: "BertForMaskedLM",
     Classify.Config: "BertForSequenceClassification",
-    Span.Config: "BertForQuestionAnswering",
+    SpanHead.Config: "BertForQuestionAnswering",
 }
 
 
@@ -120,7 +120,7 @@ class Bert(Family, model_type="bert"):
 
     def blanks(self, config: SingleStack.Config) -> Mapping[str, tuple[int, ...]]:
         """A span's bias is the same for all places, so that the softmax over places cancels it."""
-        return {"qa_outputs.bias": (2,)} if isinstance(config.head, Span.Config) else {}
+        return {"qa_outputs.bias": (2,)} if isinstance(config.head, SpanHead.Config) else {}
 
 
 def _read_head(entries: Entries, architecture: str, norm: LayerNorm.Config, dropout: float) -> Head.Config:
@@ -133,7 +133,7 @@ def _read_head(entries: Entries, architecture: str, norm: LayerNorm.Config, drop
         return Classify.Config(classes=classes, dropout=entries.number("classifier_dropout", dropout))
     if classes != 2:
         raise entries.wrong("number of labels", classes, "2, the start and the end of a span")
-    return Span.Config()
+    return SpanHead.Config()
 
 
 def _head_rows(head: Head.Config) -> Sequence[Row]:

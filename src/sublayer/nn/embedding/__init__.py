@@ -10,7 +10,9 @@ from sublayer.nn.embedding.label import Label
 from sublayer.nn.embedding.linear import LinearHead, MatrixHead
 from sublayer.nn.embedding.masked_lm import MaskedLM
 from sublayer.nn.embedding.mixture import MixtureOfSoftmaxes
-from sublayer.nn.embedding.span import Span
+from sublayer.nn.embedding.pooled import PooledHead
+from sublayer.nn.embedding.regress import Regress
+from sublayer.nn.embedding.span import SpanHead
 from sublayer.nn.embedding.tied import TiedHead
 from sublayer.nn.embedding.token import TokenEmbedding
 
@@ -26,7 +28,9 @@ __all__ = [
     "MaskedLM",
     "MatrixHead",
     "MixtureOfSoftmaxes",
-    "Span",
+    "PooledHead",
+    "Regress",
+    "SpanHead",
     "TiedHead",
     "TokenEmbedding",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float, Int
 from pydantic import PositiveInt
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sublayer.nn.embedding.base import Embedding
@@ -29,7 +29,7 @@ class AdaptiveEmbedding(Embedding):
         factor: PositiveInt = 4
         """Each cluster's width divided by the next one's."""
         width: PositiveInt | None = None
-        """Of the first cluster's vectors (Transformer-XL's d_embed); None: dim."""
+        """Width of the first cluster's vectors (Transformer-XL's d_embed); None: dim."""
 
         def clusters(self, vocab: int, dim: int) -> Clusters:
             return Clusters(vocab, dim, self.cutoffs, self.factor, self.width or dim)
@@ -49,6 +49,10 @@ class AdaptiveEmbedding(Embedding):
         self.clusters = config.clusters(vocab, dim)
         self.words = tables(self.clusters.words)
         self.projections = tables(self.clusters.projections)
+
+    @property
+    def cluster_tables(self) -> tuple[nn.ParameterList, nn.ParameterList]:
+        return self.words, self.projections
 
     def look_up(self, ids_BL: Int[Tensor, "B L"]) -> Float[Tensor, "B L D"]:
         if len(self.words) == 1:

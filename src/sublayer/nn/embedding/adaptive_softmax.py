@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sublayer.nn.embedding import cross_entropy
-from sublayer.nn.embedding.adaptive import AdaptiveEmbedding
 from sublayer.nn.embedding.base import Embedding, table
 from sublayer.nn.embedding.clusters import Clusters, Cutoffs, count, maps_of, rows_of, tables
 from sublayer.nn.embedding.head import Head
@@ -30,6 +29,8 @@ class AdaptiveSoftmax(Head):
     """
 
     class Config(Head.Config, tag="adaptive_softmax"):
+        flops_depend_on_data = True
+
         cutoffs: Cutoffs
         """Where each cluster but the last ends, words sorted by falling frequency."""
         factor: PositiveInt = 4
@@ -42,24 +43,24 @@ class AdaptiveSoftmax(Head):
         bias: bool = True
 
         def clusters(self, vocab: int, dim: int, embedding: Embedding.Config) -> Clusters:
-            if self.tied and isinstance(embedding, AdaptiveEmbedding.Config):
-                return embedding.clusters(vocab, dim)
-            return Clusters(vocab, dim, self.cutoffs, self.factor, dim)
+            shared = embedding.clusters(vocab, dim) if self.tied else None
+            return shared or Clusters(vocab, dim, self.cutoffs, self.factor, dim)
 
         def check(self, vocab: int, dim: int, embedding: Embedding.Config) -> None:
             self.clusters(vocab, dim, embedding).check("head")
             if not self.tied:
                 return
-            if not isinstance(embedding, AdaptiveEmbedding.Config):
+            shared = embedding.clusters(vocab, dim)
+            if shared is None:
                 raise ValueError(
                     f"head: adaptive_softmax can share the matrices of an adaptive embedding only, got "
                     f"{embedding.tag}; set head.tied=false, or use embedding adaptive with cutoffs {self.cutoffs}"
                 )
-            if (self.cutoffs, self.factor) != (embedding.cutoffs, embedding.factor):
+            if (self.cutoffs, self.factor) != (shared.cutoffs, shared.factor):
                 raise ValueError(
                     f"head: adaptive_softmax with cutoffs {self.cutoffs} and factor {self.factor} cannot share the "
-                    f"matrices of an adaptive embedding with cutoffs {embedding.cutoffs} and factor "
-                    f"{embedding.factor}; make them equal, or set head.tied=false"
+                    f"matrices of an adaptive embedding with cutoffs {shared.cutoffs} and factor "
+                    f"{shared.factor}; make them equal, or set head.tied=false"
                 )
 
         def own_words(self, clusters: Clusters) -> list[tuple[int, int]]:
@@ -68,7 +69,7 @@ class AdaptiveSoftmax(Head):
         def own_projections(self, clusters: Clusters) -> list[tuple[int, int]]:
             if not self.tied:
                 return clusters.projections[1:]
-            return clusters.projections[: {"shared": 0, "tails": 1, "own": None}[self.projection]]
+            return clusters.own_projections[: {"shared": 0, "tails": 1, "own": None}[self.projection]]
 
         def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:
             self.check(vocab, dim, embedding)
@@ -90,28 +91,33 @@ class AdaptiveSoftmax(Head):
         self.tails = table(len(config.cutoffs), self.clusters.width)
         self.tails_bias = nn.Parameter(torch.zeros(len(config.cutoffs))) if config.bias else None
         self.bias_V = nn.Parameter(torch.zeros(vocab)) if config.bias else None
+        self.register_load_state_dict_pre_hook(_one_projection_to_all)
 
-    def forward(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
+    def forward(
+        self, h_BLD: Float[Tensor, "*BL D"], valid_BL: Bool[Tensor, "*BL"] | None = None
+    ) -> Float[Tensor, "*BL V"]:
         first, *tails = [F.linear(self._see(h_BLD, map), weight, bias) for map, weight, bias in self._clusters()]
         first_BLV, tail_BLC = F.log_softmax(first, dim=-1).split([self.clusters.sizes[0], len(tails)], dim=-1)
         return torch.cat(
             [first_BLV, *(tail_BLC[..., c, None] + F.log_softmax(tails[c], dim=-1) for c in range(len(tails)))], dim=-1
         )
 
-    def log_probs(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
-        return self(h_BLD)
+    def log_probs(
+        self, h_BLD: Float[Tensor, "*BL D"], valid_BL: Bool[Tensor, "*BL"] | None = None
+    ) -> Float[Tensor, "*BL V"]:
+        return self(h_BLD, valid_BL)
 
     def mean_loss(
         self, h_ND: Float[Tensor, "N D"], target_N: Int[Tensor, " N"], weights_N: Tensor | None, smoothing: float
     ) -> Float[Tensor, ""]:
-        if smoothing:  # asks of every token what it gives every word
+        if smoothing:  # needs the probability of every word for every token
             return super().mean_loss(h_ND, target_N, weights_N, smoothing)
         cluster_N, choice_N = self._choices(target_N)
         total = h_ND.new_zeros(())
         for c, (map, weight, bias) in enumerate(self._clusters()):
             h, target, weights = h_ND, choice_N, weights_N
             if c > 0:
-                n = _places(cluster_N == c)
+                n = _indices(cluster_N == c)
                 h, target = h_ND[n], target_N[n] - self.clusters.spans[c][0]
                 weights = None if weights_N is None else weights_N[n]
             total = total + cross_entropy.of_linear(self._see(h, map), weight, bias, target, weights, reduction="sum")
@@ -122,7 +128,7 @@ class AdaptiveSoftmax(Head):
         cluster_N, choice_N = self._choices(target_N)
         loss_N = self._each_in(map, weight, bias, h_ND, choice_N)
         for c, (map, weight, bias) in enumerate(tails, start=1):
-            n = _places(cluster_N == c)
+            n = _indices(cluster_N == c)
             within = self._each_in(map, weight, bias, h_ND[n], target_N[n] - self.clusters.spans[c][0])
             loss_N = loss_N.index_add(0, n, within)
         return loss_N
@@ -149,18 +155,24 @@ class AdaptiveSoftmax(Head):
         return list(zip(self._maps(), [torch.cat([first, self.tails]), *rest], biases, strict=True))
 
     def _rows(self) -> Sequence[Tensor]:
-        words = self.embedding.words if isinstance(self.embedding, AdaptiveEmbedding) else self.words
-        return rows_of(words, self.clusters)
+        return rows_of(self.embedding.cluster_tables[0] if self.config.tied else self.words, self.clusters)
 
     def _maps(self) -> Sequence[Tensor | None]:
-        if not isinstance(self.embedding, AdaptiveEmbedding):
+        if not self.config.tied:
             return [None, *(self.projections if len(self.projections) else [None] * len(self.tails))]
-        shared = maps_of(self.embedding.projections, self.clusters)
+        shared = maps_of(self.embedding.cluster_tables[1], self.clusters)
         if self.config.projection == "own":
             return maps_of(self.projections, self.clusters)
         return [*self.projections, *shared[len(self.projections) :]]
 
 
-def _places(mine_N: Tensor) -> Tensor:
-    """Indices of True. The meta device has no values: there nobody is of a tail, as in `flops`."""
+def _indices(mine_N: Tensor) -> Tensor:
+    """Indices of True. The meta device has no values: there no token belongs to a tail, as in `flops`."""
     return mine_N.new_empty(0, dtype=torch.long) if mine_N.is_meta else mine_N.nonzero().squeeze(1)
+
+
+def _one_projection_to_all(head: AdaptiveSoftmax, weights: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """Checkpoints from when all clusters of one width shared the head's own projection: each cluster gets a copy."""
+    names = [f"{prefix}projections.{c}" for c in range(len(head.projections))]
+    if [name in weights for name in names[:2]] == [True, False] and head.config.factor == 1:
+        weights |= {name: weights[names[0]].clone() for name in names[1:]}

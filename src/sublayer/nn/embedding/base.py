@@ -1,9 +1,9 @@
-"""Embedding: token ids to vectors of the model's width, and what is done to them before the first sublayer."""
+"""Embedding: token ids to vectors of the model's width, with norm and dropout before the first sublayer."""
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from jaxtyping import Float, Int, Integer
@@ -15,11 +15,14 @@ from sublayer.nn.config import Config, Rate
 from sublayer.nn.linear import DEVIATION
 from sublayer.nn.residual.norm import Norm
 
+if TYPE_CHECKING:
+    from sublayer.nn.embedding.clusters import Clusters
+
 
 class Embedding(nn.Module):
-    """x = dropout(norm(√D·e(id) + what the model adds: positions, token types)).
+    """x = dropout(norm(√D·e(id) + positions + token types)).
 
-    Abstract: a kind says how ids are looked up. The model calls `read`, adds what it has to add, then `settle`.
+    Abstract: a kind says how ids are looked up. The model calls `read`, adds positions and types, then `settle`.
     """
 
     class Config(Config, family="embedding"):
@@ -27,13 +30,13 @@ class Embedding(nn.Module):
         """Whether vectors of the matrix are projected to the model's width."""
 
         dropout: Rate = 0.0
-        """On what enters the first sublayer."""
+        """On the input of the first sublayer."""
         scale: bool = False
         """Multiply token vectors by √dim (Vaswani et al. 2017, section 3.4)."""
         norm: Norm.Config | None = None
-        """On the sum of tokens, positions and types (BERT); None for none."""
+        """On the sum of tokens, positions and types (BERT); None: no norm."""
         types: NonNegativeInt = 0
-        """How many token types (BERT's segments) have a vector of their own."""
+        """Number of token types (BERT's segments), each with a vector of its own."""
 
         def build(self, vocab: int, dim: int) -> Embedding:
             self.check(vocab, dim)
@@ -48,7 +51,7 @@ class Embedding(nn.Module):
             return self.token_params(vocab, dim) + self.types * dim + norm
 
         def token_params(self, vocab: int, dim: int) -> int:
-            """Of the lookup alone."""
+            """Parameters of the lookup alone."""
             raise NotImplementedError(f"{type(self).__qualname__} does not say how many parameters it has")
 
         def flops(self, vocab: int, dim: int, length: int) -> int:
@@ -57,6 +60,10 @@ class Embedding(nn.Module):
 
         def matrix_width(self, dim: int) -> int | None:
             """Width of the one matrix over all words that a head may share; None if there is no such matrix."""
+            return None
+
+        def clusters(self, vocab: int, dim: int) -> Clusters | None:
+            """Its clusters, whose matrices an adaptive softmax may share; None if it has none."""
             return None
 
     def __init__(self, config: Embedding.Config, vocab: int, dim: int) -> None:
@@ -73,11 +80,16 @@ class Embedding(nn.Module):
 
     @property
     def matrix(self) -> Float[Tensor, "V E"]:
-        """What a head may share."""
+        """The matrix that a head may share."""
         raise NotImplementedError(f"{type(self).__qualname__} has no one matrix over all words")
 
+    @property
+    def cluster_tables(self) -> tuple[nn.ParameterList, nn.ParameterList]:
+        """Word matrices and projections of its `clusters`, shaped as `Clusters.words` and `Clusters.projections`."""
+        raise NotImplementedError(f"{type(self).__qualname__} has no clusters")
+
     def leave(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL E"]:
-        """The way back, from the model's width to the matrix's, by the projection transposed."""
+        """Hidden vectors back to the width of the matrix, by the projection transposed."""
         return h_BLD
 
     def read(self, ids_BL: Integer[Tensor, "B L"]) -> Float[Tensor, "B L D"]:

@@ -26,8 +26,9 @@ Cutoffs = Annotated[tuple[int, ...], AfterValidator(_rising)]
 class Clusters:
     """Cluster c has word vectors of width // factor^c.
 
-    With factor 1 all clusters have one width, so that one matrix holds all words, and one projection serves them;
-    there is none at all where that width is the model's.
+    With factor 1 all clusters have one width, so that one matrix and one projection serve all words of an embedding;
+    there is no projection where that width is the model's. A head that does not share the embedding's projection has
+    one for each cluster even then, as in Transformer-XL's code.
     """
 
     vocab: int
@@ -61,6 +62,11 @@ class Clusters:
         if self.factor == 1:
             return [] if self.width == self.dim else [(self.dim, self.width)]
         return [(self.dim, width) for width in self.widths]
+
+    @property
+    def own_projections(self) -> list[tuple[int, int]]:
+        """Shapes of projections that are not the embedding's: one for each cluster, also where all have one width."""
+        return [(self.dim, width) for width in self.widths] if self.projections else []
 
     def check(self, where: str) -> None:
         """Raise ValueError where the sizes do not fit; `where` names the part that was to be built."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int, Integer, Num
+from jaxtyping import Bool, Float, Int, Integer, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -18,14 +18,23 @@ from sublayer.nn.embedding.base import Embedding, first_outside
 class Head(nn.Module):
     """Abstract: a kind gives `forward`; `log_probs` and `loss` follow from it, and are overridden where it pays.
 
+    `valid_BL` is False on padding, None where there is none. A head that scores each position by itself leaves padded
+    targets out of its loss; one that pools, or compares positions, must not look at padding at all.
+
     What a head shares with the embedding stays the embedding's: it is registered, saved and counted there alone.
     """
 
     class Config(Config, family="head"):
         pools: ClassVar[bool] = False
-        """Whether it gives one answer per row, not one per place."""
+        """Whether it gives one answer per row, not one per position."""
+        over_positions: ClassVar[bool] = False
+        """Whether its classes are the positions of the row, so that probabilities sum to 1 along the length."""
         speaks: ClassVar[bool] = True
         """Whether its classes are the ids of the vocabulary."""
+        has_probabilities: ClassVar[bool] = True
+        """Whether its answer is one of some classes, so that `log_probs` exists; False for a regression."""
+        flops_depend_on_data: ClassVar[bool] = False
+        """Whether the work of its loss depends on the targets, so that `flops` is a lower bound."""
 
         def build(self, vocab: int, dim: int, embedding: Embedding) -> Head:
             self.check(vocab, dim, embedding.config)
@@ -39,7 +48,7 @@ class Head(nn.Module):
             raise NotImplementedError(f"{type(self).__qualname__} does not say how many parameters it has")
 
         def flops(self, vocab: int, dim: int, embedding: Embedding.Config, length: int) -> int:
-            """Matmul work of one row of `length` places."""
+            """Matmul work of one row of `length` tokens."""
             raise NotImplementedError(f"{type(self).__qualname__} does not say how many FLOPs it takes")
 
     def __init__(self, classes: int, embedding: Embedding | None = None, cells: int | None = None) -> None:
@@ -51,24 +60,39 @@ class Head(nn.Module):
 
     embedding: Embedding
 
-    def forward(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
+    def forward(
+        self, h_BLD: Float[Tensor, "*BL D"], valid_BL: Bool[Tensor, "*BL"] | None = None
+    ) -> Float[Tensor, "*BL V"]:
         """Scores; normalised already where the kind must normalise to have any."""
         raise NotImplementedError
 
-    def log_probs(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
-        return F.log_softmax(self(h_BLD), dim=-1)
+    def log_probs(
+        self, h_BLD: Float[Tensor, "*BL D"], valid_BL: Bool[Tensor, "*BL"] | None = None
+    ) -> Float[Tensor, "*BL V"]:
+        return F.log_softmax(self(h_BLD, valid_BL), dim=-1)
+
+    def example_target(
+        self, ids_BL: Integer[Tensor, "B L"], valid_BL: Bool[Tensor, "B L"] | None = None
+    ) -> Num[Tensor, "B ..."]:
+        """A target that `loss` accepts for these ids. A row's target depends on its valid ids alone, and a batch of all
+        ids asks for all classes: what a check of any head needs."""
+        target_BL = (ids_BL.long() + 1) % self.classes
+        return target_BL if valid_BL is None else target_BL.masked_fill(~valid_BL, -100)
 
     def loss(
         self,
         h_BLD: Float[Tensor, "*BL D"],
-        target: Integer[Tensor, "*BL"],
+        target: Num[Tensor, "*BL"],
         weights: Num[Tensor, "*BL"] | None = None,
         smoothing: float = 0.0,
+        valid_BL: Bool[Tensor, "*BL"] | None = None,
     ) -> Float[Tensor, ""]:
         """Mean cross entropy in nats over the targets that are not −100, by weight where weights are given.
 
         smoothing: how much of each target is spread evenly over all classes (Szegedy et al. 2016, section 7).
+        valid_BL: targets where it is False do not count.
         """
+        target = target if valid_BL is None else target.masked_fill(~valid_BL, -100)
         target_N = target.reshape(-1).long()
         weights_N = None if weights is None else weights.reshape(-1)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -26,7 +26,9 @@ class MatrixHead(Head):
     def features(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL E"]:
         return h_BLD
 
-    def forward(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
+    def forward(
+        self, h_BLD: Float[Tensor, "*BL D"], valid_BL: Bool[Tensor, "*BL"] | None = None
+    ) -> Float[Tensor, "*BL V"]:
         return F.linear(self.features(h_BLD), self.matrix, self.bias_V)
 
     def mean_loss(

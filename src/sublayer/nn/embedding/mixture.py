@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -51,12 +51,16 @@ class MixtureOfSoftmaxes(Head):
         self.weight_VD = None if config.tied else table(vocab, dim)
         self.bias_V = nn.Parameter(torch.zeros(vocab)) if config.bias else None
 
-    def forward(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
+    def forward(
+        self, h_BLD: Float[Tensor, "*BL D"], valid_BL: Bool[Tensor, "*BL"] | None = None
+    ) -> Float[Tensor, "*BL V"]:
         weight_VD = self.embedding.matrix if self.weight_VD is None else self.weight_VD
         log_prior_BLC = F.log_softmax(self.prior(h_BLD), dim=-1)
         h_BLCD = self.enter(h_BLD).tanh().unflatten(-1, (self.components, -1))
         log_p_BLCV = F.log_softmax(F.linear(h_BLCD, weight_VD, self.bias_V), dim=-1)
         return torch.logsumexp(log_prior_BLC[..., None] + log_p_BLCV, dim=-2)
 
-    def log_probs(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL V"]:
-        return self(h_BLD)
+    def log_probs(
+        self, h_BLD: Float[Tensor, "*BL D"], valid_BL: Bool[Tensor, "*BL"] | None = None
+    ) -> Float[Tensor, "*BL V"]:
+        return self(h_BLD, valid_BL)
