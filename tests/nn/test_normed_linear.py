@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sublayer.nn.normed_linear import NormedLinear, normed_linear, serves
+from sublayer.nn.normed_linear import NormedLinear, fuses, normed_linear
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -31,12 +31,12 @@ def test_its_gradient_is_the_numerical_one():
 
 def test_it_steps_aside():
     norm, layer, x = nn.LayerNorm(4), nn.Linear(4, 4), torch.zeros(1, 1, 4)
-    assert serves(norm, layer, x)
-    assert not serves(nn.RMSNorm(4), layer, x)
-    assert not serves(nn.LayerNorm(4, elementwise_affine=False), layer, x)
+    assert fuses(norm, layer, x)
+    assert not fuses(nn.RMSNorm(4), layer, x)
+    assert not fuses(nn.LayerNorm(4, elementwise_affine=False), layer, x)
     with torch.no_grad():
-        assert not serves(norm, layer, x)
+        assert not fuses(norm, layer, x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not serves(norm, layer, x)
+        assert not fuses(norm, layer, x)
     with layer.register_forward_hook(lambda *_: None):
-        assert not serves(norm, layer, x)
+        assert not fuses(norm, layer, x)

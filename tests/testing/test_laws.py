@@ -8,7 +8,7 @@ import sublayer
 from sublayer.nn.attention import Span
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.feedforward import ACTIVATIONS, Dense
-from sublayer.nn.memory import Remember
+from sublayer.nn.memory import Memory
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
 from sublayer.nn.position import Position
@@ -149,7 +149,7 @@ def test_every_registered_part_by_one_call(kind):
 def test_every_kind_of_every_family_is_drawn_above():
     assert {position["kind"] for position in POSITIONS} == set(Position.Config.registry)
     assert {"pre_norm", "post_norm", "rezero", "layer_drop"} == set(Residual.Config.registry)
-    assert {memory["kind"] for memory in MEMORIES} | {"none"} == set(Remember.Config.registry)
+    assert {memory["kind"] for memory in MEMORIES} | {"none"} == set(Memory.Config.registry)
     assert {span["kind"] for span in SPANS} == set(Span.Config.registry)
     assert {embedding["kind"] for embedding, _ in ENDS} == set(Embedding.Config.registry)
     others = {"masked_lm", "classify", "span"}

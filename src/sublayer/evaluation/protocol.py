@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from sublayer.evaluation.passes import Ids, Rows, lanes, windows
-from sublayer.nn.memory import Remember
+from sublayer.nn.memory import Memory
 from sublayer.nn.model import Decoder, Model
 
 AT_ONCE = 4096
@@ -64,7 +64,7 @@ def with_memory(model: Decoder, length: int) -> Decoder:
     """The same weights, not copied, in a model that remembers `length` places."""
     stack = model.config.stack
     held = {letter: getattr(part, "memory", None) for letter, part in stack.alphabet.items() if letter in stack.layout}
-    letters = [letter for letter, memory in held.items() if isinstance(memory, Remember.Config) and memory.hidden]
+    letters = [letter for letter, memory in held.items() if isinstance(memory, Memory.Config) and memory.hidden]
     config = model.config.but({f"{letter}.memory.length": length for letter in letters})
     if any(memory.hidden and memory.reach != length for memory in _memories(config)):
         raise ValueError(f"memory={length}: the layers' memories vary by more than length; leave memory out")
@@ -74,10 +74,10 @@ def with_memory(model: Decoder, length: int) -> Decoder:
     return twin
 
 
-def _memories(config: Model.Config) -> list[Remember.Config]:
+def _memories(config: Model.Config) -> list[Memory.Config]:
     """Of each place in the stack that has one."""
     found = (getattr(part, "memory", None) for part in config.stacks[""].parts)
-    return [memory for memory in found if isinstance(memory, Remember.Config)]
+    return [memory for memory in found if isinstance(memory, Memory.Config)]
 
 
 def _check_model(model: Model) -> None:

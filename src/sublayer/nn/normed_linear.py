@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from sublayer.nn.hooked import hooked
 
 
-def serves(norm: nn.Module, layer: nn.Module, x: Tensor) -> bool:
-    """Whether a gradient is wanted of these two, and they are what they seem; autocast knows them apart only."""
+def fuses(norm: nn.Module, layer: nn.Module, x: Tensor) -> bool:
+    """Whether a gradient is wanted of these two and nothing stands between them; autocast handles them one by one."""
     if not torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type):
         return False
     plain = type(norm) is nn.LayerNorm and norm.weight is not None and type(layer) is nn.Linear

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from sublayer.nn import paths
 from sublayer.nn.config import Config
 from sublayer.nn.scene import Scene
 
@@ -78,6 +79,11 @@ class Part(nn.Module):
             return not position.acts_in_attention
 
         @property
+        def recalls(self) -> bool:
+            """Whether a stack that owns the memory (Feedback) may let it read that memory in place of its own."""
+            return False
+
+        @property
         def splits(self) -> bool:
             """Whether its mathematics depends on where segments are cut; then a pass with `segments=` states how."""
             return False
@@ -138,6 +144,10 @@ class Part(nn.Module):
         """The state as inference wants it, computed once: hidden states become keys and values. `norm` is the
         sublayer's, before the part; the segment of `scene` is empty, its past is what the state remembers."""
         return state
+
+    def path(self, mode: paths.Mode) -> paths.Choice:
+        """Which path it takes, and why not a faster one."""
+        return paths.Choice(paths.PLAIN)
 
     @property
     def twin(self) -> str | None:

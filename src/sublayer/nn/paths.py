@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Mode = Literal["training", "generation"]
+PLAIN = "plain PyTorch"
+"""What runs where no fast path serves."""
 _slow: ContextVar[bool] = ContextVar("slow", default=False)
 
 
@@ -65,7 +67,7 @@ class Choice:
     """Each faster path with what it does not serve."""
 
 
-def report(job: str, module: Any, mode: Mode, plain: str = "plain PyTorch") -> Choice:
+def report(job: str, module: Any, mode: Mode, plain: str = PLAIN) -> Choice:
     """The path that a module takes by its make; sizes of a single call may still decide otherwise."""
     refused = []
     for path in _paths.get(job, ()):

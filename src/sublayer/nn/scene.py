@@ -8,7 +8,7 @@ so does the history of what was remembered.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -78,6 +78,14 @@ class Scene:
             return self.valid_BL
         now_BL = torch.ones_like(self.i_BL, dtype=torch.bool) if self.valid_BL is None else self.valid_BL
         return torch.cat([self.past_valid_BP[:, -memory:], now_BL], dim=1)
+
+    def after(self, i_BP: Int[Tensor, "#B P"], valid_BP: Bool[Tensor, "#B P"]) -> Scene:
+        """The same segment after other slots: what a memory offers instead of the tokens just before the segment."""
+        B = max(len(self.i_BL), len(i_BP), len(valid_BP))
+        valid_BL = torch.ones_like(self.i_BL, dtype=torch.bool) if self.valid_BL is None else self.valid_BL
+        now = {"i_BL": self.i_BL.expand(B, -1), "valid_BL": valid_BL.expand(B, -1)}
+        past = {"past_i_BP": i_BP.expand(B, -1), "past_valid_BP": valid_BP.expand(B, -1)}
+        return replace(self, **now, **past, _once={})
 
     def cut(self, t: int, places: int) -> Scene:
         """The scene of so many places from t on, with those before them as their past; of none, where it begins."""

@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from sublayer.nn.attention import cross, multihead, reference
+from sublayer.nn import paths
 from sublayer.nn.model import Encoder, EncoderDecoder, Model
 from sublayer.nn.stack import planned
 from sublayer.nn.state import State
@@ -102,9 +102,7 @@ def fed(model: Model, x_BLD: Tensor) -> Iterator[None]:
 def by_reference() -> Iterator[None]:
     """Attention by the slow twin."""
     with (
-        mock.patch.object(multihead, "attend", reference.attend),
-        mock.patch.object(cross, "attend", reference.attend),
-        mock.patch.object(multihead, "serves", return_value=False),
+        paths.by_slow_twins(),
         mock.patch.object(planned, "serves", return_value=False),
     ):
         yield

@@ -1,10 +1,13 @@
 """Window attention by blocks equals the masked rectangle, in values and gradients, and stays linear."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from sublayer.nn.attention import Full, MultiHead, Window, multihead
+from sublayer.nn import paths
+from sublayer.nn.attention import Full, MultiHead, Window
 from sublayer.nn.memory import Cache, NoMemory
 from sublayer.nn.part import Slot, Work
 from sublayer.nn.position import Rotary
@@ -24,20 +27,19 @@ def windowed(size, look, kv_heads=None):
 @pytest.mark.parametrize("look", ["back", "both"])
 @pytest.mark.parametrize(("size", "length"), [(1, 7), (3, 13), (4, 17), (5, 31), (4, 40)])
 @pytest.mark.parametrize("kv_heads", [None, 2])
-def test_equal_to_the_rectangle(look, size, length, kv_heads, monkeypatch):
+def test_equal_to_the_rectangle(look, size, length, kv_heads):
     part = windowed(size, look, kv_heads)
     x_BLD = torch.randn(2, length, 16, dtype=torch.float64)
     results = []
-    for blocks in (True, False):
-        if not blocks:
-            monkeypatch.setattr(multihead, "serves", lambda pattern, length: False)
-        y_BLD, _ = part(x_BLD, Scene(torch.arange(length)[None]))
+    for slow in (nullcontext, paths.by_slow_twins):
+        with slow():
+            y_BLD, _ = part(x_BLD, Scene(torch.arange(length)[None]))
         results.append([y_BLD, *torch.autograd.grad(y_BLD.pow(2).sum(), list(part.parameters()))])
     for here, there in zip(*results, strict=True):
         torch.testing.assert_close(here, there)
 
 
-def test_equal_to_the_rectangle_with_a_cache(monkeypatch):
+def test_equal_to_the_rectangle_with_a_cache():
     part = windowed(3, "back")
     x_BLD = torch.randn(2, 31, 16, dtype=torch.float64)
 
@@ -49,8 +51,8 @@ def test_equal_to_the_rectangle_with_a_cache(monkeypatch):
         return torch.cat([first, second, third], dim=1)
 
     blocks = read()
-    monkeypatch.setattr(multihead, "serves", lambda pattern, length: False)
-    torch.testing.assert_close(blocks, read())
+    with paths.by_slow_twins():
+        torch.testing.assert_close(blocks, read())
 
 
 @pytest.mark.parametrize("look", ["back", "both"])
@@ -77,4 +79,4 @@ def test_a_cache_keeps_no_more_than_the_window_needs():
 
 
 def test_full_attention_has_no_blocks():
-    assert not multihead.serves(Full.Config(), 1000)
+    assert Full.Config().pairs(1000, 0) == 1000 * 1000

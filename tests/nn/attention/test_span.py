@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import sublayer
-from sublayer.nn.attention import AdaptiveSpan, MultiHead, multihead
+from sublayer.nn.attention import AdaptiveSpan, MultiHead
+from sublayer.nn.attention.kernel import softmax
 from sublayer.nn.memory import KeyValues, Segment
 from sublayer.nn.part import Slot
 from sublayer.nn.scene import Scene
@@ -97,12 +98,12 @@ def test_what_is_not_read_would_change_nothing(name):
 def test_work_follows_the_longest_span_in_use():
     """Keys before it are neither projected nor multiplied, in training too."""
     read = []
-    attend = multihead.attend
+    attend = softmax.attend
     config = MultiHead.Config(
         heads=2, span=AdaptiveSpan.Config(limit=6, ramp=2), memory=Segment.Config(length=6, span="exact")
     )
     part = config.build(Slot(8))
-    with mock.patch.object(multihead, "attend", lambda q, k, *rest: read.append(k.shape[2]) or attend(q, k, *rest)):
+    with mock.patch.object(softmax, "attend", lambda q, k, *rest: read.append(k.shape[2]) or attend(q, k, *rest)):
         for share in (0.0, 0.5, 1.0):
             torch.nn.init.constant_(part.span.share_H, 0.0)
             part.span.share_H.data[1] = share

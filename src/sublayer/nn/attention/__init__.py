@@ -1,8 +1,27 @@
-"""Parts in which places look at each other."""
+"""Parts in which tokens look at each other."""
 
 from sublayer.nn.attention.cross import Cross
+from sublayer.nn.attention.kernel import Kernel, Softmax, View
 from sublayer.nn.attention.multihead import MultiHead
 from sublayer.nn.attention.pattern import Causal, Full, Pattern, Window
 from sublayer.nn.attention.span import AdaptiveSpan, FullSpan, Span
 
-__all__ = ["AdaptiveSpan", "Causal", "Cross", "Full", "FullSpan", "MultiHead", "Pattern", "Span", "Window"]
+from sublayer.nn.attention import blocks, tiles, native  # isort: skip  (fast paths, asked in this order)
+
+__all__ = [
+    "AdaptiveSpan",
+    "Causal",
+    "Cross",
+    "Full",
+    "FullSpan",
+    "Kernel",
+    "MultiHead",
+    "Pattern",
+    "Softmax",
+    "Span",
+    "View",
+    "Window",
+    "blocks",
+    "native",
+    "tiles",
+]

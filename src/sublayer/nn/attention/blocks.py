@@ -6,40 +6,66 @@ all rows go through attention as one batch.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from sublayer.nn.attention.pattern import Pattern, Window
+from sublayer.nn import paths
+from sublayer.nn.attention.kernel.base import View
+from sublayer.nn.attention.kernel.softmax import BLOCKS
+from sublayer.nn.attention.pattern import Window
 from sublayer.nn.attention.span import Span
-from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
 
-
-def serves(pattern: Pattern.Config, length: int) -> bool:
-    """Whether blocks are less work than the full rectangle."""
-    return isinstance(pattern, Window.Config) and length > 2 * spread(pattern)
+if TYPE_CHECKING:
+    from sublayer.nn.attention.multihead import MultiHead
 
 
-def spread(window: Window.Config) -> int:
-    """Keys a block of queries is given, in blocks: its own and one or two neighbours; times the block's length."""
-    return window.size * (2 if window.look == "back" else 3)
+def window_of(view: View) -> Window.Config | None:
+    """The window that pattern and span leave; None for other patterns."""
+    pattern = view.pattern.within(None if view.span is None else view.span.sees(view.scene))
+    return pattern if isinstance(pattern, Window.Config) else None
 
 
-def attend_blocks(
-    q_BHLK: Float[Tensor, "B H L K"],
-    k_BGMK: Float[Tensor, "B G M K"],
-    v_BGMK: Float[Tensor, "B G M K"],
-    window: Window.Config,
-    position: Position,
-    scene: Scene,
-    dropout: float = 0.0,
-    span: Span | None = None,
+def followed(view: View) -> bool:
+    """Whether nothing but the pattern decides who sees whom: no bias, no second mask, no padding."""
+    return view.scene.even and not view.position.acts_on_scores and not view.memory.masks
+
+
+def why_no_blocks(part: MultiHead, mode: paths.Mode) -> str | None:
+    """What about an attention keeps its work from following the pattern."""
+    if mode == "generation":
+        return "one token at a time has no blocks"
+    if part.position.acts_on_scores:
+        return f"position={part.position_tag} adds to the scores"
+    if part.config.memory.masks:
+        return f"memory={part.config.memory.tag} hides some keys from some queries"
+    return None
+
+
+def _serves(q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> bool:
+    window = window_of(view)
+    return window is not None and followed(view) and q_BHLK.shape[2] > window.longest_rectangle
+
+
+def _why_not(part: MultiHead, mode: paths.Mode) -> str | None:
+    pattern = part.config.pattern.within(part.config.span.begins)
+    if not isinstance(pattern, Window.Config):
+        return f"pattern={pattern.tag} is no window"
+    return why_no_blocks(part, mode)
+
+
+def _run(
+    q_BHLK: Float[Tensor, "B H L K"], k_BGMK: Float[Tensor, "B G M K"], v_BGMK: Float[Tensor, "B G M K"], view: View
 ) -> Float[Tensor, "B H L K"]:
     """Equal to `attend` under the window's mask."""
+    window, position, scene, span = window_of(view), view.position, view.scene, view.span
+    assert window is not None
     B, H, L, K = q_BHLK.shape
-    W, wide = window.size, spread(window)
+    W, wide = window.size, window.spread
     memory = k_BGMK.shape[2] - L
     blocks = -(-L // W)
     q_BHLK = position.query(q_BHLK, scene)
@@ -53,7 +79,7 @@ def attend_blocks(
     mask_n1WX = scene.once(("blocks", window, memory), lambda: _mask(window, blocks, L, memory, q_BHLK.device))
     mask_nHWX = mask_n1WX if span is None else _faded(mask_n1WX, window, span, scene, q_BHLK.dtype)
     y_NHWK = F.scaled_dot_product_attention(
-        q_NHWK, k_NGXK, v_NGXK, mask_nHWX.repeat(B, 1, 1, 1), dropout, enable_gqa=k_NGXK.shape[1] != H
+        q_NHWK, k_NGXK, v_NGXK, mask_nHWX.repeat(B, 1, 1, 1), view.dropout, enable_gqa=k_NGXK.shape[1] != H
     )
     return y_NHWK.view(B, blocks, H, W, K).transpose(1, 2).reshape(B, H, blocks * W, K)[:, :, :L]
 
@@ -70,10 +96,13 @@ def _faded(
 def _mask(
     window: Window.Config, blocks: int, length: int, memory: int, device: torch.device
 ) -> Bool[Tensor, "n 1 W X"]:
-    """Within the window, and on places that exist: linear in length, blocks × W × (2 or 3)W."""
+    """Within the window, and on keys that exist: linear in length, blocks × W × (2 or 3)W."""
     i_n1 = torch.arange(blocks, device=device)[:, None] * window.size
     i_nW1 = (i_n1 + torch.arange(window.size, device=device))[..., None]
-    j_n1X = (i_n1 - window.size + torch.arange(spread(window), device=device))[:, None]
+    j_n1X = (i_n1 - window.size + torch.arange(window.spread, device=device))[:, None]
     apart = i_nW1 - j_n1X
     seen = (apart < window.size) & ((apart >= 0) if window.look == "back" else (apart > -window.size))
     return (seen & (j_n1X >= -memory) & (j_n1X < length))[:, None]
+
+
+paths.register(paths.FastPath(BLOCKS, "window blocks (PyTorch)", _why_not, _serves, _run))

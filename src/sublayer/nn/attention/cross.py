@@ -5,8 +5,9 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from sublayer.nn import paths
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
-from sublayer.nn.attention.kernel import attend
+from sublayer.nn.attention.kernel.softmax import DENSE, attend
 from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import KeyValues
@@ -73,6 +74,16 @@ class Cross(Heads):
         dropout = self.config.dropout if self.training else 0.0
         y_BHLK = attend(q_BHLK, state.k.value, state.v.value, seen, self.position, scene, dropout=dropout)
         return self.output(join_heads(y_BHLK)), state
+
+    masked = None
+    position_tag = "none"
+
+    @property
+    def twin(self) -> str:
+        return "nn/attention/reference.py"
+
+    def path(self, mode: paths.Mode) -> paths.Choice:
+        return paths.report(DENSE, self, mode, plain="PyTorch's attention")
 
     def read(self, scene: Scene) -> KeyValues:
         """Keys and values of the source."""

@@ -1,10 +1,10 @@
-"""Attention without bias, mask or dropout in native code, on a CPU faster than its twin, SDPA; `kernel.py` calls it."""
+"""Attention without bias, mask or dropout in C, on a CPU faster than its twin, SDPA."""
 
 from __future__ import annotations
 
 from ctypes import Structure, byref, c_double, c_int64, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,13 @@ from torch.autograd.function import once_differentiable
 
 from sublayer.native import load
 from sublayer.native.tensors import plain, watched
+from sublayer.nn import paths
+from sublayer.nn.attention.kernel.softmax import DENSE
 from sublayer.nn.scratch import scratch
+
+if TYPE_CHECKING:
+    from sublayer.nn.attention.cross import Cross
+    from sublayer.nn.attention.multihead import MultiHead
 
 SOURCE = Path(__file__).with_name("native.c")
 WORTH = 2**22
@@ -22,20 +28,36 @@ ROWS, WIDE, BOTH = 24, 16, 48
 """As in native.c."""
 
 
-class Heads(Structure):
+class HeadArray(Structure):
     _fields_ = [("at", c_void_p), ("b", c_int64), ("h", c_int64), ("l", c_int64)]
 
 
-class Attention(Structure):
+class AttentionCall(Structure):
     _fields_ = [
         *((name, c_int64) for name in ("batch", "heads", "groups", "length", "keys", "size", "causal", "threads")),
         ("scale", c_double),
-        *((name, Heads) for name in ("q", "k", "v", "y")),
+        *((name, HeadArray) for name in ("q", "k", "v", "y")),
         ("logs", c_void_p),
-        *((name, Heads) for name in ("to_q", "to_k", "to_v")),
+        *((name, HeadArray) for name in ("to_q", "to_k", "to_v")),
         ("room", c_void_p),
         ("private", c_int64),
     ]
+
+
+def why_not(part: MultiHead | Cross, mode: paths.Mode) -> str | None:
+    """What about an attention it does not serve. A mask of one pass, as for padding, is seen only then."""
+    config = part.config
+    if mode == "generation":
+        return "one token is too little work"
+    if config.dropout:
+        return f"dropout={config.dropout:g} on the weights"
+    if part.position.acts_on_scores:
+        return f"position={part.position_tag} adds to the scores"
+    if part.masked is not None:
+        return f"{part.masked} needs a mask"
+    if part.head_dim % WIDE:
+        return f"heads of {part.head_dim} are no multiple of {WIDE}"
+    return None if load(SOURCE, "attention") is not None else "there is no C compiler"
 
 
 def serves(q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, dropout: float) -> bool:
@@ -90,16 +112,16 @@ def _run(
     private = keys * whole * K + 3 * ROWS * K + scores * ROWS * whole
     room = scratch(threads * private)
     heads = [_heads(x) for x in (*qkv, y_BHLK)]
-    written = [Heads()] * 3 if grads is None else [_heads(x) for x in grads]
+    written = [HeadArray()] * 3 if grads is None else [_heads(x) for x in grads]
     sizes = B, H, G, L, M, K, causal, threads, K**-0.5
-    problem = Attention(*sizes, *heads, logs_BHL.data_ptr(), *written, room.data_ptr(), private)
+    problem = AttentionCall(*sizes, *heads, logs_BHL.data_ptr(), *written, room.data_ptr(), private)
     library = load(SOURCE, "attention")
     assert library is not None
     library[name](byref(problem))
 
 
-def _heads(x_BHLK: Tensor) -> Heads:
-    return Heads(x_BHLK.data_ptr(), *x_BHLK.stride()[:3])
+def _heads(x_BHLK: Tensor) -> HeadArray:
+    return HeadArray(x_BHLK.data_ptr(), *x_BHLK.stride()[:3])
 
 
 def _in_rows(x_BHLK: Tensor) -> Tensor:
@@ -111,3 +133,6 @@ def _empty(like_BHLK: Tensor) -> Tensor:
     """As it will be read: all heads of a place beside each other."""
     B, H, L, K = like_BHLK.shape
     return like_BHLK.new_empty(B, L, H, K).transpose(1, 2)
+
+
+paths.register(paths.FastPath(DENSE, "C attention", why_not, lambda *call: serves(*call), attend))

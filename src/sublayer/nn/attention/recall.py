@@ -36,6 +36,10 @@ class Recall(Heads):
         self.position = config.position(slot).build_layer(slot.dim, self.heads, self.head_dim, slot.shared)
         self.span = config.span.build(self.heads)
 
+    @property
+    def twin(self) -> str:
+        return "the plain loop of nn/stack/feedback.py"
+
     def sees(self, scene: Scene) -> int | None:
         """How many earlier places any head looks at now; None for all there are."""
         return self.config.sees if self.span is None else least(self.config.sees, self.span.sees(scene))

@@ -1,7 +1,7 @@
-"""What is kept of earlier segments."""
+"""What an attention stores of earlier segments."""
 
-from sublayer.nn.memory.base import Hidden, KeyValues, Remember
+from sublayer.nn.memory.base import Attended, Hidden, KeyValues, Memory
 from sublayer.nn.memory.cache import Cache, NoMemory
 from sublayer.nn.memory.segment import Segment
 
-__all__ = ["Cache", "Hidden", "KeyValues", "NoMemory", "Remember", "Segment"]
+__all__ = ["Attended", "Cache", "Hidden", "KeyValues", "Memory", "NoMemory", "Segment"]

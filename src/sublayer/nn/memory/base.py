@@ -1,32 +1,57 @@
-"""Memory: what an attention keeps of earlier segments. The config says how much; the state holds it."""
+"""Memory: what an attention stores of earlier segments, and what it offers to be attended.
+
+A memory is a module: it may have parameters and add losses. Its state is a value that it returns with every step. The
+slots it offers need not be consecutive tokens: compressed or retrieved ones come with positions of their own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from sublayer.nn.config import Config
+from sublayer.nn.limits import least
+from sublayer.nn.part import Slot, Work
 from sublayer.nn.scene import Scene
 from sublayer.nn.state import Constant, Growing, PartState
 
+if TYPE_CHECKING:
+    from sublayer.nn.attention.projection import Projection
 
-class Remember:
-    """Family of memories; a memory is config and mathematics, the tensors live in the state."""
+
+@dataclass(frozen=True)
+class Attended:
+    """What the queries of a segment are given: slots of the memory first, then the segment itself."""
+
+    k_BGMK: Tensor
+    v_BGMK: Tensor
+    state: Any
+    """After this segment."""
+    scene: Scene
+    """The pass as these keys see it: `scene.positions(M − L)` and `scene.valid(M − L)` are those of the slots."""
+    table: Tensor | None = None
+    """What the position projected from distances, if the state stores it."""
+
+
+class Memory(nn.Module):
+    """Abstract: `attended = memory.step(new, state, scene, limit)`."""
 
     class Config(Config, family="memory"):
         hidden: ClassVar[bool] = False
-        """Whether the part's inputs are kept, to be projected again, rather than keys and values."""
+        """Whether it stores what the sublayer receives, to be projected again, rather than keys and values."""
+        recalls: ClassVar[bool] = False
+        """Whether a stack that owns its own memory (Feedback) can store in its place what this one would."""
 
         @property
         def reach(self) -> int | None:
-            """How many earlier places it keeps at most; None for all."""
+            """How many earlier tokens it stores at most; None for all, 0 for none."""
             return None
 
         @property
         def sees(self) -> int | None:
-            """How many earlier places a query sees at most, wherever the segments are cut; None for all there are."""
+            """How many earlier tokens a query sees at most, wherever the segments are cut; None for all there are."""
             return None
 
         @property
@@ -34,27 +59,87 @@ class Remember:
             """Whether the result depends on where the segments are cut; then `allowed` states how."""
             return False
 
+        @property
+        def carries(self) -> bool:
+            """Whether training should hand its state on from batch to batch."""
+            return self.hidden
+
+        @property
+        def masks(self) -> bool:
+            """Whether `allowed` may hide some of what is offered; attention by blocks does not ask it."""
+            return True
+
         def allowed(self, scene: Scene, memory: int) -> Tensor | None:
-            """What it lets each query see of the last `memory` places and the segment; None for everything."""
+            """What it lets each query see of its `memory` slots and the segment, (B or 1, L, M); None for all."""
             return None
+
+        def build(self, slot: Slot, groups: int, head_dim: int) -> Memory:
+            return self.owner(self, slot, groups, head_dim)
+
+        def params(self, slot: Slot, groups: int, head_dim: int) -> int:
+            return 0
+
+        def flops(self, slot: Slot, groups: int, head_dim: int, work: Work) -> int:
+            """Matmul work of its own, beside the projection of what is attended."""
+            return 0
+
+        def slots(self, tokens: int) -> int:
+            """How many slots it offers after so many earlier tokens, of those within reach."""
+            return tokens
+
+        def state_size(self, slot: Slot, groups: int, head_dim: int, work: Work, reach: int | None) -> int:
+            """Numbers in its state, per row; `reach` is how many earlier tokens the attention has a use for."""
+            wide = slot.dim if self.hidden and not work.frozen else 2 * groups * head_dim
+            return wide * (work.length + (least(work.memory, reach) or 0))
+
+    def __init__(self, config: Memory.Config, slot: Slot, groups: int, head_dim: int) -> None:
+        super().__init__()
+        self.config = config
+
+    def step(self, new: Projection, state: Any, scene: Scene, limit: int | None) -> Attended:
+        """What the segment attends to, and the state after it.
+
+        new: gives the segment's own keys and values, and projects stored inputs. state: None before the first segment.
+        limit: how many earlier tokens any head looks at; None for all. Losses go to `scene.add_loss`.
+        """
+        raise NotImplementedError
+
+    def skip(self, new: Projection, state: Any, scene: Scene, limit: int | None) -> Any:
+        """The state after a segment whose output is not used (LayerDrop)."""
+        return self.step(new, state, scene, limit).state
+
+    def freeze(self, new: Projection, state: Any, scene: Scene, limit: int | None) -> Any:
+        """The state as inference wants it; unchanged is always right. The segment of `scene` and `new` is empty."""
+        return state
 
 
 @dataclass(frozen=True)
 class KeyValues(PartState):
-    """Projected keys and values of earlier places, by head."""
+    """Projected keys and values of earlier tokens, by head."""
 
     k: Growing
     v: Growing
     table: Constant | None = None
-    """What the position projected from distances, kept with frozen keys."""
+    """What the position projected from distances, stored with frozen keys."""
+
+    @classmethod
+    def of(cls, k_BGMK: Tensor, v_BGMK: Tensor, table: Tensor | None = None) -> KeyValues:
+        return cls(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2), None if table is None else Constant(table))
 
     def __len__(self) -> int:
         return len(self.k)
 
+    def attend(self, k_BGLK: Tensor, v_BGLK: Tensor, scene: Scene, limit: int | None) -> Attended:
+        """The last `limit` of these, then the segment's own, which the state takes in."""
+        attended = scene.length + (len(self) if limit is None else min(limit, len(self)))
+        k, v = self.k.append(k_BGLK, limit), self.v.append(v_BGLK, limit)
+        table = None if self.table is None else self.table.value
+        return Attended(k.last(attended), v.last(attended), KeyValues(k, v, self.table), scene, table)
+
 
 @dataclass(frozen=True)
 class Hidden(PartState):
-    """The part's inputs at earlier places, cut from the graph: W_k and W_v still learn from them."""
+    """What the sublayer received at earlier tokens, cut from the graph: norm, W_k and W_v still learn from it."""
 
     x: Growing
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sublayer.nn.config import Count
+from sublayer.nn.config import Count, Rate
 from sublayer.nn.linear import DEVIATION, linear
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.position.sinusoidal import sinusoid
@@ -23,10 +23,13 @@ class RelativeXL(Position):
 
     class Config(Position.Config, tag="relative_xl"):
         both_ways = False
+        added = frozenset({"dropout"})
         scope: Literal["stack", "layer"] = "stack"
         """Whether u and v are one pair for the stack, or one a layer."""
         clamp: Count | None = None
         """Distances beyond this look alike (clamp_len); None for no limit."""
+        dropout: Rate = 0.0
+        """On the sinusoids of distances, as the authors' code has it."""
 
         def build(self, dim: int, head_dim: int) -> Position:
             return GlobalTerms(dim) if self.scope == "stack" else Position()
@@ -55,6 +58,7 @@ class RelativeXL(Position):
     def __init__(self, config: Config, dim: int, heads: int, head_dim: int, terms: GlobalTerms | None) -> None:
         super().__init__()
         self.dim, self.heads, self.head_dim, self.clamp = dim, heads, head_dim, config.clamp
+        self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
         self.project = linear(dim, heads * head_dim, bias=False)
         if terms is None:
             self.own = GlobalTerms(dim)
@@ -71,7 +75,7 @@ class RelativeXL(Position):
         weight = self.project.weight
         d_R = torch.arange(distances - 1, -1, -1, device=weight.device)
         d_R = d_R if self.clamp is None else d_R.clamp(max=self.clamp)
-        r_RD = self.project(sinusoid(d_R, self.dim, weight.dtype))
+        r_RD = self.project(self.drop(sinusoid(d_R, self.dim, weight.dtype)))
         return r_RD.view(distances, self.heads, self.head_dim).permute(1, 2, 0)
 
     def bias(

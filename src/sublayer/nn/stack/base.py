@@ -12,7 +12,7 @@ from pydantic import field_validator, model_validator
 from torch import Tensor, nn
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.config import Config, unknown
+from sublayer.nn.config import Config, Rate, unknown
 from sublayer.nn.limits import most
 from sublayer.nn.linear import widen
 from sublayer.nn.part import Part, Slot, Work
@@ -26,6 +26,7 @@ class Stack(nn.Module):
 
     class Config(Config, family="stack"):
         shortcuts: ClassVar[tuple[str, ...]] = ("alphabet",)
+        added = frozenset({"dropout"})
 
         layout: str = "(sf)x6"
         """The word: one letter a sublayer, groups with repeats."""
@@ -39,6 +40,8 @@ class Stack(nn.Module):
         """How the model knows where tokens stand."""
         final_norm: Norm.Config = NoNorm.Config()
         """On what leaves the last sublayer."""
+        dropout: Rate = 0.0
+        """On what leaves the stack, as Transformer-XL has it."""
         spread: Literal["fixed", "width"] = "fixed"
         """How the weights of linear maps start: with a deviation of 0.02, or of 1/√inputs, with which a narrow stack
         learns much sooner to look things up."""

@@ -1,4 +1,4 @@
-"""How queries, keys and values become an output: the fast path. `reference.py` is its slow twin.
+"""Softmax attention. `reference.py` is the slow twin of `attend`.
 
 Facts this file stands on: SDPA's `is_causal` is aligned to the top left, wrong with a cache, so it is used only without
 one; a row that may see nothing gives zeros.
@@ -11,11 +11,54 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from sublayer.nn.attention import native
-from sublayer.nn.attention.pattern import Sight
+from sublayer.nn import paths
+from sublayer.nn.attention import reference
+from sublayer.nn.attention.kernel.base import Kernel, View
+from sublayer.nn.attention.pattern import Pattern, Sight
 from sublayer.nn.attention.span import Span
+from sublayer.nn.memory import Memory
 from sublayer.nn.position.base import Position, distances
 from sublayer.nn.scene import Scene
+
+
+class Softmax(Kernel):
+    """softmax(q kᵀ/√K + bias) v (Vaswani et al. 2017, eq. 1)."""
+
+    class Config(Kernel.Config, tag="softmax"):
+        by_blocks = True
+        recalls = True
+
+        def honours(self, position: Position.Config) -> bool:
+            return True
+
+        def check(self, pattern: Pattern.Config, memory: Memory.Config, span: Span.Config) -> None:
+            """It honours all of them."""
+
+    def forward(
+        self,
+        q_BHLK: Float[Tensor, "B H L K"],
+        k_BGMK: Float[Tensor, "B G M K"],
+        v_BGMK: Float[Tensor, "B G M K"],
+        view: View,
+        state: None = None,
+    ) -> tuple[Float[Tensor, "B H L K"], None]:
+        path = paths.find(BLOCKS, q_BHLK, k_BGMK, view)
+        if path is not None:
+            return path.run(q_BHLK, k_BGMK, v_BGMK, view), None
+        given = view.sight, view.position, view.scene, view.table, view.dropout, view.span
+        return attend(q_BHLK, k_BGMK, v_BGMK, *given), None
+
+    def reference(
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: None = None
+    ) -> tuple[Tensor, None]:
+        given = view.sight, view.position, view.scene, view.table, view.dropout, view.span
+        return reference.attend(q_BHLK, k_BGMK, v_BGMK, *given), None
+
+
+BLOCKS = "attention by blocks"
+"""The job of paths that follow a pattern's blocks: (q, k, view), then run(q, k, v, view)."""
+DENSE = "dense attention"
+"""The job of paths for attention without bias or mask: (q, k, v, dropout), then run(q, k, v, causal)."""
 
 
 def attend(
@@ -29,7 +72,9 @@ def attend(
     dropout: float = 0.0,
     span: Span | None = None,
 ) -> Float[Tensor, "B H L K"]:
-    """softmax(q kᵀ/√K + bias + log m) v, where `sight` allows; queries and keys come before `position.query`."""
+    """softmax(q kᵀ/√K + bias + log m) v, where `sight` allows; queries come before `position.query`."""
+    if paths.slow():
+        return reference.attend(q_BHLK, k_BGMK, v_BGMK, sight, position, scene, table, dropout, span)
     memory = k_BGMK.shape[2] - q_BHLK.shape[2]
     scale = q_BHLK.shape[-1] ** -0.5
     bias_BHLM = position.bias(q_BHLK, scene, memory, scale, table)
@@ -41,8 +86,9 @@ def attend(
         mask, causal = _added(bias_BHLM, sight, scene, position)
     else:
         mask, causal = _masked(fade_BHLM if bias_BHLM is None else fade_BHLM + bias_BHLM, sight), False
-    if mask is None and native.serves(q_BHLK, k_BGMK, v_BGMK, dropout):
-        return native.attend(q_BHLK, k_BGMK, v_BGMK, causal)
+    path = paths.find(DENSE, q_BHLK, k_BGMK, v_BGMK, dropout) if mask is None else None
+    if path is not None:
+        return path.run(q_BHLK, k_BGMK, v_BGMK, causal)
     grouped = k_BGMK.shape[1] != q_BHLK.shape[1]
     return F.scaled_dot_product_attention(
         q_BHLK, k_BGMK, v_BGMK, mask, dropout, causal, scale=scale, enable_gqa=grouped

@@ -1,0 +1,130 @@
+"""Kernel: how attention weights are formed from queries and keys, and applied to values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from sublayer.nn.attention.pattern import Pattern, Sight, sight
+from sublayer.nn.attention.span import Span
+from sublayer.nn.config import Config
+from sublayer.nn.memory import Memory
+from sublayer.nn.part import Slot
+from sublayer.nn.position.base import Position
+from sublayer.nn.scene import Scene
+
+
+@dataclass(frozen=True)
+class View:
+    """What a kernel knows besides queries, keys and values."""
+
+    scene: Scene
+    """Positions and validity of the segment, and of the slots before it."""
+    position: Position
+    pattern: Pattern.Config
+    memory: Memory.Config
+    remembered: int = 0
+    """M − L: how many of the keys stand before the segment."""
+    span: Span | None = None
+    table: Tensor | None = None
+    """What the position projected from distances, if a frozen state stores it."""
+    dropout: float = 0.0
+    """On the weights; 0 in eval mode."""
+
+    @property
+    def sight(self) -> Sight:
+        """Who may see whom: pattern, memory and padding in one."""
+        return sight(self.scene, self.pattern, self.memory, self.remembered)
+
+
+class Kernel(nn.Module):
+    """Abstract: `y_BHLK, state = kernel(q_BHLK, k_BGMK, v_BGMK, view, state)`.
+
+    A kernel without a state of its own is given the keys and values that the memory offers, and returns None. One with
+    a state (`own_state`) is given the segment's own, carries what it needs of the past, and takes the memory's part.
+    Keys come with their position applied; queries too where the kernel has a state, else by `view.position.query`,
+    since some biases are formed from queries before that.
+    """
+
+    class Config(Config, family="kernel"):
+        own_state: ClassVar[bool] = False
+        """Whether it carries a state of its own instead of reading a memory."""
+        by_blocks: ClassVar[bool] = False
+        """Whether its work follows the pattern's blocks; else it is the full rectangle."""
+        recalls: ClassVar[bool] = False
+        """Whether a stack that owns the memory (Feedback) forms weights as this kernel does."""
+
+        @property
+        def splits(self) -> bool:
+            """Whether the result depends on where segments are cut."""
+            return False
+
+        @property
+        def carries(self) -> bool:
+            """Whether training should hand its state on from batch to batch."""
+            return False
+
+        def honours(self, position: Position.Config) -> bool:
+            """Whether a position acts as it should. What turns queries and keys always does; what adds to scores needs
+            scores, which not every kernel has."""
+            return not position.owner.acts_on_scores
+
+        def check(self, pattern: Pattern.Config, memory: Memory.Config, span: Span.Config) -> None:
+            """Raise ValueError for what it would ignore."""
+            if span.reach is not None:
+                raise ValueError(f"kernel={self.tag} has no spans; use span=full, or kernel=softmax")
+            if not self.own_state:
+                return
+            if not pattern.triangle and not pattern.unrestricted:
+                raise ValueError(
+                    f"kernel={self.tag} sums over all that stands before, but pattern={pattern.tag} hides some of it; "
+                    "use pattern=causal or full, or kernel=softmax"
+                )
+            if memory.hidden or memory.reach not in (None, 0):
+                raise ValueError(
+                    f"kernel={self.tag} has a state of its own, but memory={memory.tag} stores the past as well; leave "
+                    "memory out, or use kernel=softmax"
+                )
+
+        def build(self, slot: Slot, heads: int, groups: int, head_dim: int) -> Kernel:
+            return self.owner(self, slot, heads, groups, head_dim)
+
+        def params(self, slot: Slot, heads: int, groups: int, head_dim: int) -> int:
+            return 0
+
+        def flops(self, heads: int, groups: int, head_dim: int, length: int, pairs: int) -> int:
+            """Matmul work for `length` queries that meet `pairs` query–key pairs; scores and weighted values."""
+            return 2 * 2 * heads * head_dim * pairs
+
+        def state_size(self, heads: int, groups: int, head_dim: int) -> int:
+            """Numbers in a state of its own, per row."""
+            return 0
+
+    def __init__(self, config: Kernel.Config, slot: Slot, heads: int, groups: int, head_dim: int) -> None:
+        super().__init__()
+        self.config = config
+
+    def forward(
+        self,
+        q_BHLK: Float[Tensor, "B H L K"],
+        k_BGMK: Float[Tensor, "B G M K"],
+        v_BGMK: Float[Tensor, "B G M K"],
+        view: View,
+        state: Any = None,
+    ) -> tuple[Float[Tensor, "B H L K"], Any]:
+        raise NotImplementedError
+
+    def reference(
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: Any = None
+    ) -> tuple[Tensor, Any]:
+        """The slow, obvious twin of `forward`; the laws compare the two in values and in gradients."""
+        raise NotImplementedError
+
+    @property
+    def twin(self) -> str | None:
+        """The name of the slow twin; None if there is none."""
+        mine = type(self).reference
+        return None if mine is Kernel.reference else mine.__qualname__

@@ -1,0 +1,86 @@
+"""Queries, keys and values of one pass, computed when they are asked for: what a memory is given to work with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sublayer.nn import normed_linear
+from sublayer.nn.attention.heads import split_heads
+from sublayer.nn.scene import Scene
+
+if TYPE_CHECKING:
+    from sublayer.nn.attention.multihead import MultiHead
+
+KeysValues = tuple[Float[Tensor, "B G M K"], Float[Tensor, "B G M K"]]
+
+
+class Projection:
+    """W norm(x), by head. All three come from one product, unless a memory projects its stored inputs with the
+    segment's: then queries come from their own rows of the matrix, for new tokens only."""
+
+    def __init__(self, part: MultiHead, norm: nn.Module | None, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> None:
+        self.part, self.norm, self.x_BLD, self.scene = part, norm, x_BLD, scene
+        self._q_BHLK: Tensor | None = None
+
+    @property
+    def reach(self) -> int | None:
+        """How many earlier tokens the attention may come to look at; None for all."""
+        return self.part.config.reach
+
+    def queries(self) -> Float[Tensor, "B H L K"]:
+        """Of the segment, before the position acts on them."""
+        if self._q_BHLK is None:
+            weight, bias = self._rows(slice(None, self._width))
+            self._q_BHLK = split_heads(F.linear(self._normed(self.x_BLD), weight, bias), self.part.heads)
+        return self._q_BHLK
+
+    def own(self) -> KeysValues:
+        """Of the segment, keys with their position applied."""
+        part = self.part
+        qkv_BLZ = self._fused() if self.norm is not None else part.qkv(self.x_BLD)
+        size = part.groups * part.head_dim
+        q_BLZ, k_BLZ, v_BLZ = qkv_BLZ.split([self._width, size, size], dim=-1)
+        self._q_BHLK = split_heads(q_BLZ, part.heads)
+        k_BGLK, v_BGLK = split_heads(k_BLZ, part.groups), split_heads(v_BLZ, part.groups)
+        return part.position.key(k_BGLK, self.scene, 0), v_BGLK
+
+    def of(self, x_BMD: Float[Tensor, "B M D"], scene: Scene, memory: int) -> KeysValues:
+        """Of what the sublayer receives: `memory` stored inputs, then the segment's; keys with the positions that
+        `scene` gives them."""
+        weight, bias = self._rows(slice(self._width, None))
+        k_BMZ, v_BMZ = F.linear(self._normed(x_BMD), weight, bias).chunk(2, dim=-1)
+        k_BGMK, v_BGMK = split_heads(k_BMZ, self.part.groups), split_heads(v_BMZ, self.part.groups)
+        return self.part.position.key(k_BGMK, scene, memory), v_BGMK
+
+    def table(self, distances: int) -> Tensor | None:
+        """What the position projects from distances 0 … distances − 1; None if it has no such table."""
+        return self.part.position.table(distances)
+
+    @property
+    def _width(self) -> int:
+        return self.part.heads * self.part.head_dim
+
+    def _rows(self, rows: slice) -> tuple[Tensor, Tensor | None]:
+        bias = self.part.qkv.bias
+        return self.part.qkv.weight[rows], None if bias is None else bias[rows]
+
+    def _normed(self, x_BMD: Tensor) -> Tensor:
+        return x_BMD if self.norm is None else self.norm(x_BMD)
+
+    def _fused(self) -> Tensor:
+        assert self.norm is not None
+        if normed_linear.fuses(self.norm, self.part.qkv, self.x_BLD):
+            assert isinstance(self.norm, nn.LayerNorm)
+            return normed_linear.normed_linear(self.norm, self.part.qkv, self.x_BLD)
+        return self.part.qkv(self.norm(self.x_BLD))
+
+
+def empty(part: MultiHead, norm: nn.Module, scene: Scene) -> Projection:
+    """Of a pass without new tokens, for freezing."""
+    weight = part.qkv.weight
+    return Projection(part, norm, torch.empty(0, 0, weight.shape[1], device=weight.device, dtype=weight.dtype), scene)
