@@ -61,4 +61,4 @@ class Encoder(SingleStack):
             raise ValueError("type_BL: this embedding has no token types; set embedding.types=2")
         x_BLD = self.stack.position.embed(x_BLD, scene)
         h_BLD, _ = self.stack(self.embedding.settle(x_BLD), scene, None)
-        return h_BLD, None
+        return self.stack.leave(h_BLD), None

@@ -125,4 +125,4 @@ class EncoderDecoder(Model):
         scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses, outputs)
         x_BLD = self.decoder.position.embed(self.embedding.read(ids_BL), scene)
         h_BLD, parts = self.decoder(self.embedding.settle(x_BLD), scene, state.parts)
-        return h_BLD, close_scene(scene, parts, state)
+        return self.decoder.leave(h_BLD), close_scene(scene, parts, state)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sublayer.nn import layout as layouts
 from sublayer.nn.config import Config, Rate, unknown
@@ -110,7 +111,9 @@ class Stack(nn.Module):
             super().assign(data, path, value)
 
         def build(self, dim: int) -> Stack:
-            return self.owner(self, dim)
+            stack = self.owner(self, dim)
+            stack.dropout = self.dropout
+            return stack
 
         def slot(self, dim: int, shared: Position | None = None, index: int = 0) -> Slot:
             return Slot(dim, self.position, shared, index, len(self.parts))
@@ -170,6 +173,7 @@ class Stack(nn.Module):
             """Numbers certainly held at one time in a pass; a lower bound."""
             return rows * work.length * dim
 
+    dropout: float = 0.0
     sublayers: nn.ModuleList
     position: Position
 
@@ -177,6 +181,10 @@ class Stack(nn.Module):
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None
     ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
         raise NotImplementedError
+
+    def leave(self, h_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+        """What leaves the stack, with dropout in training."""
+        return F.dropout(h_BLD, self.dropout, self.training) if self.dropout else h_BLD
 
     def freeze(self, states: tuple[Any, ...], scene: Scene) -> tuple[Any, ...]:
         """The states as inference wants them; unchanged is always right. The segment of `scene` is empty."""
