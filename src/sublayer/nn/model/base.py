@@ -32,6 +32,14 @@ class Model(nn.Module):
     class Config(Config, family="model"):
         remembers: ClassVar[bool] = True
         """Whether it goes from segment to segment with a state."""
+        writes: ClassVar[bool] = True
+        """Whether it writes tokens from left to right."""
+        needs_source: ClassVar[bool] = False
+        """Whether it starts from a source sequence."""
+        learns: ClassVar[dict[str, str]] = {}
+        """Kind of data → the objective it is trained by on that kind, where none is named."""
+        extra_ids: ClassVar[int] = 0
+        """Ids beside those of the text, such as an encoder's mask."""
 
         vocab: Count
         """Token ids it knows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from jaxtyping import Float
 from pydantic import model_validator
@@ -18,6 +19,8 @@ class Decoder(SingleStack):
     """p(token | tokens before it): embedding, a causal stack, a head."""
 
     class Config(SingleStack.Config, tag="decoder"):
+        learns: ClassVar[dict[str, str]] = {"tokens": "next_token", "answers": "answers"}
+
         @model_validator(mode="after")
         def _possible(self) -> Decoder.Config:
             check_stack(self.stack, self.dim, "stack.", causal=True, source=False)

@@ -21,6 +21,9 @@ class Encoder(SingleStack):
 
     class Config(SingleStack.Config, tag="encoder"):
         remembers: ClassVar[bool] = False
+        writes: ClassVar[bool] = False
+        learns: ClassVar[dict[str, str]] = {"tokens": "masked_tokens"}
+        extra_ids: ClassVar[int] = 1
 
         head: Head.Config = MaskedLM.Config()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from jaxtyping import Float
 from pydantic import model_validator
@@ -25,6 +26,8 @@ class EncoderDecoder(Model):
     """
 
     class Config(Model.Config, tag="encoder_decoder"):
+        needs_source: ClassVar[bool] = True
+
         embedding: Embedding.Config = TokenEmbedding.Config()
         """Of the target."""
         source: Embedding.Config | None = None
