@@ -108,11 +108,12 @@ def resume(
     plugins: Sequence[str] = (),
     quiet: bool | None = None,
     prepared: Data | None = None,
+    reporter: ProgressReporter | None = None,
 ) -> Run:
     """Continue a run from its last checkpoint, or from the one after `step` steps, to the end of its budget.
 
     changes: to train's fields that may change on the way, such as a larger `steps`. plugins: modules that other
-    processes must import, too. prepared: the run's data, where the caller has it.
+    processes must import, too. prepared: the run's data, where the caller has it. reporter: instead of a bar or JSON.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
@@ -127,16 +128,17 @@ def resume(
         launch.launch(run.path, processes, step, plugins, quiet)
         return run
     with launch.reporting():
-        return _train_here(run, config, step, quiet, prepared)
+        return _train_here(run, config, step, reporter or make_reporter(quiet), prepared)
 
 
-def _train_here(run: Run, config: TrainConfig, step: int | None, quiet: bool | None, prepared: Data | None) -> Run:
+def _train_here(
+    run: Run, config: TrainConfig, step: int | None, reporter: ProgressReporter, prepared: Data | None
+) -> Run:
     """Train in this process, alone or among others; the first one locks the run."""
     world = World(config.device)
     if not world.main:
         return _resume(run, config, world, step, ProgressReporter(), prepared)
     with run.held():
-        reporter = make_reporter(quiet)
         reporter = TensorBoard(reporter, run.path / "tensorboard") if config.tensorboard else reporter
         return _resume(run, config, world, step, reporter, prepared)
 
