@@ -29,7 +29,7 @@ def test_numbers_read_back_to_the_same_bits(tmp_path_factory, written):
 def test_nothing_yet(lines):
     assert list(lines) == []
     assert lines.size == 0
-    lines.settle()
+    lines.flush()
     lines.mend()
     lines.cut(0)
     assert not lines.path.exists()

@@ -22,7 +22,7 @@ from sublayer.cli import main
 from sublayer.data import DataConfig
 from sublayer.runs import Run
 from sublayer.training import TrainConfig, launch, resume
-from sublayer.training.job import begin, write_down
+from sublayer.training.job import begin, rewrite
 
 SMALL = {"dim": 16, "layout": "(sf)x2", "s.heads": 2, "s.dropout": 0.0, "f.inner": 32}
 GPT = {**SMALL, "embedding.dropout": 0.0, "residual.dropout": 0.0, "position.limit": 64}
@@ -108,7 +108,7 @@ def _work(rank: int, jobs: list[Job], store: Path) -> None:
         if job.source and rank == 0:
             shutil.copytree(job.source, job.run)
             run = Run.open(job.run)
-            write_down(run, TrainConfig.parse(run.asked["train"]).but(shard=job.shard))
+            rewrite(run, TrainConfig.parse(run.asked["train"]).but(shard=job.shard))
         dist.barrier()
         with pytest.raises(ValueError, match=job.refuses) if job.refuses else nullcontext():
             resume(job.run, step=4 if job.source else None, quiet=True)

@@ -8,10 +8,9 @@ from torch import nn
 
 import sublayer
 from sublayer.nn.part import Part
-from sublayer.runs import Run
+from sublayer.runs import Progress, Run
+from sublayer.runs.weights import weights_of
 from sublayer.training import DivergedError, TrainConfig, guard
-from sublayer.training.progress import Progress
-from sublayer.training.trainee import weights_of
 from tests.training import tiny
 
 PLAIN_SGD = {"train__optimizer": {"kind": "sgd", "momentum": 0}, "train__schedule": "constant", "train__warmup": 0}
@@ -101,8 +100,20 @@ def test_rows_grow(train, paper):
 def test_the_rate_rises_and_falls(train):
     run = train(train__steps=8, train__log_every=1, train__lr=0.5, train__schedule="linear", train__explode=99)
     rates = tiny.losses(run, "rate")
-    assert rates[:3] == pytest.approx([0.25, 0.5 * (1 - 0.9 / 8), 0.5 * (1 - 0.9 * 2 / 8)])
+    assert rates[:4] == pytest.approx([0.25, 0.5, 0.5, 0.5 * (1 - 0.9 / 6)])
     assert rates == sorted(rates[:1]) + sorted(rates[1:], reverse=True)
+
+
+def test_a_warmup_longer_than_the_run_is_named(train, caplog):
+    train(train__steps=3, train__warmup=12, train__lr=0.04)
+    assert "train.warmup=12 is longer than the run of 3 steps" in caplog.text
+    assert "rises to 0.01 only, 25% of the peak; use a smaller train.warmup" in caplog.text
+    caplog.clear()
+    train(train__steps=None, train__tokens=64, train__warmup=3)  # two steps of 32 tokens
+    assert "is longer than the run of 2 steps" in caplog.text
+    caplog.clear()
+    train(train__steps=3, train__warmup=3)
+    assert "warmup" not in caplog.text
 
 
 # Budgets and ends
@@ -182,7 +193,9 @@ def test_fine_tuning_needs_the_same_model_and_a_whole_checkpoint(train, tmp_path
     monkeypatch.chdir("/")
     sublayer.resume(run.path, {"train.steps": 2}, quiet=True)
     (first.checkpoints[-1].path / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(ValueError, match=r"its last checkpoint is damaged; sublayer resume .*run0 says what is whole$"):
+    with pytest.raises(
+        ValueError, match=r"its last checkpoint is damaged; sublayer resume .*run0 names one that is whole$"
+    ):
         train(train__start=str(first.path))
 
 

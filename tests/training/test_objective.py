@@ -7,8 +7,8 @@ import torch
 
 import sublayer
 from sublayer.data import Batch, DataConfig, prepare
+from sublayer.objectives import MaskedTokens, NextToken, choose
 from sublayer.testing import small
-from sublayer.training.objective import MaskedTokens, NextToken, objective
 from tests.training import tiny
 
 
@@ -18,10 +18,14 @@ def encoder():
     return small(sublayer.config("bert-base")).build().eval()
 
 
+def hiding(model, share):
+    return MaskedTokens.Config().build(model, mask=share)
+
+
 def test_what_is_hidden(encoder):
     torch.manual_seed(0)
     ids_BL = torch.randint(encoder.config.vocab - 1, (200, 50))
-    inputs_BL, chosen_BL = MaskedTokens(encoder, 0.0, 0.15).hide(ids_BL)
+    inputs_BL, chosen_BL = hiding(encoder, 0.15).hide(ids_BL)
     mask = encoder.config.vocab - 1
     assert chosen_BL.float().mean() == pytest.approx(0.15, abs=0.01)
     assert torch.equal(inputs_BL[~chosen_BL], ids_BL[~chosen_BL])
@@ -37,7 +41,7 @@ def test_at_least_one_a_row_of_those_that_count(encoder, share):
     weights_BL[:, 1:] = 0
     weights_BL[32:] = 0
     ids_BL = torch.zeros(64, 5, dtype=torch.long)
-    made = MaskedTokens(encoder, 0.0, share)
+    made = hiding(encoder, share)
     assert made.hide(ids_BL)[1].any(1).all()
     assert made.hide(ids_BL, weights_BL)[1][:32, 0].all()
     loss, state, _ = made(Batch(ids_BL, ids_BL, weights_BL))
@@ -48,7 +52,7 @@ def test_at_least_one_a_row_of_those_that_count(encoder, share):
 def test_the_target_is_what_was_hidden(encoder):
     """The loss is that of the hidden tokens alone, whatever the targets of a decoder are."""
     ids_BL = torch.randint(encoder.config.vocab - 1, (4, 9))
-    made = MaskedTokens(encoder, 0.0, 0.3)
+    made = hiding(encoder, 0.3)
     torch.manual_seed(5)
     loss, _, named = made(Batch(ids_BL, ids_BL * 0))
     torch.manual_seed(5)
@@ -60,8 +64,8 @@ def test_the_target_is_what_was_hidden(encoder):
 
 
 def test_which_model_learns_what(encoder):
-    assert isinstance(objective(encoder, 0.0, 0.15), MaskedTokens)
-    assert isinstance(objective(small(sublayer.config("gpt2")).build(), 0.0, 0.15), NextToken)
+    assert isinstance(choose(encoder.config), MaskedTokens.Config)
+    assert isinstance(choose(small(sublayer.config("gpt2"))), NextToken.Config)
 
 
 # On valid

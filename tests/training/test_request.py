@@ -36,6 +36,8 @@ def refused(book, tmp_path):
         ({"train__lr": float("inf")}, r"train\.lr: input should be a finite number, got inf"),
         ({"train__optimizer__eps": float("inf")}, r"train\.optimizer\.eps: input should be a finite number"),
         ({"train__batch": 10**20}, r"train\.batch: input should be less than or equal to 1048576"),
+        ({"train__accumulate": 10**20}, r"train\.accumulate: input should be less than or equal to 1048576"),
+        ({"train__steps": 10**20}, r"train\.steps: input should be less than or equal to 9007199254740992"),
         ({"train__threads": 10**8}, r"train\.threads: input should be less than or equal to 1024, got 100000000"),
         ({"train__device": "meta"}, r"train\.device: 'meta' cannot be used: Cannot copy out of meta tensor"),
         ({"dim": 10**11, "s.heads": 2}, "dim=100000000000: .* parameters need .* GiB to train, and this machine has "),
@@ -48,7 +50,7 @@ def refused(book, tmp_path):
         ({"train__length": 2000}, r"train\.length=2000: the model has 1024 learned positions; .*position\.limit=2000"),
         (
             {"train__carry": True},
-            r"train\.carry: places are counted on .* learned positions end; use train\.carry=false",
+            r"train\.carry: positions are counted on .* learned positions end; use train\.carry=false",
         ),
         ({"train__carry": True, "position": "rotary"}, r"train\.carry: the model remembers all .* s\.pattern=window"),
         ({"train__start": "nowhere"}, "nowhere: there is no such folder, expected a run"),
@@ -67,7 +69,10 @@ def test_wrong_keys(refused, changes, said):
 
 
 def test_models_that_plain_text_does_not_train(refused):
-    refused("encoder_decoder: plain text has no pairs of source and target .*; train a decoder", "transformer")
+    refused(
+        r"encoder_decoder: has no objective for a text, which gives tokens; train .* \(decoder, encoder\)",
+        "transformer",
+    )
     refused("head=classify: plain text has no answers", "da-transformer", **{"s.heads": 2})
     refused("vocab=256: the byte tokenizer has 257 ids", "bert-base", vocab=256)
 

@@ -50,7 +50,7 @@ def test_a_state_goes_on_with_the_strides_it_would_be_read_with(run):
     assert trainee.state is not None
     trainee.state = trainee.state.map(lambda x: x.transpose(0, -1).contiguous().transpose(0, -1))
     trainee.save(run, world)
-    restored = read_state(run.checkpoints[-1], world)
+    restored = read_state(run.checkpoints[-1], world, trainee.model, config)
     assert restored is not None
     for here, there in zip(trainee.state.parts, restored.parts, strict=True):
         assert (here is None) == (there is None)

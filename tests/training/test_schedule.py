@@ -19,19 +19,36 @@ def rates(kind, steps=100, warmup=10):
 @pytest.mark.parametrize(
     ("kind", "risen", "middle", "last"),
     [
-        ("cosine", 0.1 + 0.45 * (1 + math.cos(0.09 * math.pi)), 0.55, 0.1),
-        ({"kind": "cosine", "floor": 0}, 0.5 * (1 + math.cos(0.09 * math.pi)), 0.5, 0.0),
-        ("linear", 1 - 0.9 * 0.09, 0.55, 0.1),
-        ({"kind": "linear", "floor": 0.5}, 1 - 0.5 * 0.09, 0.75, 0.5),
-        ("inverse_sqrt", 1.0, math.sqrt(10 / 51), math.sqrt(10 / 101)),
+        ("cosine", 1.0, 0.55, 0.1),
+        ({"kind": "cosine", "floor": 0}, 1.0, 0.5, 0.0),
+        ("linear", 1.0, 0.55, 0.1),
+        ({"kind": "linear", "floor": 0.5}, 1.0, 0.75, 0.5),
+        ("inverse_sqrt", 1.0, math.sqrt(10 / 56), math.sqrt(10 / 101)),
         ("constant", 1.0, 1.0, 1.0),
     ],
     ids=str,
 )
 def test_first_risen_middle_and_last(kind, risen, middle, last):
+    """The peak is reached, and the fall is in its middle half-way between the warm-up and the end."""
     found = rates(kind)
     assert found[0] == pytest.approx(0.1, rel=1e-9)
-    assert (found[9], found[50], found[100]) == pytest.approx((risen, middle, last))
+    assert (found[9], found[10], found[55], found[100]) == pytest.approx(
+        (risen, risen if kind != "inverse_sqrt" else math.sqrt(10 / 11), middle, last)
+    )
+
+
+@given(st.sampled_from(["cosine", "linear"]), st.integers(0, 30), st.integers(31, 60))
+def test_the_fall_begins_after_the_warmup_as_elsewhere(kind, warmup, steps):
+    """As PyTorch has it: a warm-up, then a schedule of its own over the steps that are left."""
+    found = rates(kind, steps, warmup)
+    alone = rates(kind, steps - warmup, 0)
+    assert found[warmup:] == pytest.approx(alone)
+
+
+def test_without_a_warmup_the_budget_is_taken_as_it_is():
+    schedule = Schedule.Config.parse("cosine").build()
+    for spent in (0.0, 0.1, 1 / 3, 0.7, 1.0):
+        assert schedule.rate(7, 0, spent) == schedule.share(8, 1, spent)
 
 
 @given(st.sampled_from(KINDS), st.integers(0, 30), st.integers(1, 60))

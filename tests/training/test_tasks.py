@@ -11,12 +11,12 @@ from sublayer.cli import main
 from sublayer.comparison import Variant, compare
 from sublayer.data import Task
 from sublayer.data.tasks import Chains, Counting, Episodes
-from sublayer.evaluation import mark, own_text, task_scoring
+from sublayer.evaluation import own_text, score_task, task_scoring
 from sublayer.nn.embedding import Label, TiedHead
+from sublayer.objectives import Answers
 from sublayer.runs import Run
 from sublayer.training import TrainConfig
 from sublayer.training.distribution import World
-from sublayer.training.objective import Answers
 from sublayer.training.trainee import Trainee
 from sublayer.training.validation import validate
 from tests.training import tiny
@@ -58,7 +58,7 @@ def test_every_task_trains_and_is_scored(tmp_path, name, paper):
     cursor = run.checkpoints[-1].notes["cursor"]
     assert cursor["kind"] == ("chains" if paper == "transformer-xl" and not task.alone else "episodes")
     trained = sublayer.load(run.path)
-    marks = mark(trained.model, task.valid, length=16)
+    marks = score_task(trained.model, task.valid, length=16)
     assert marks.loss == pytest.approx(last["valid_loss"], rel=1e-5)
     assert marks.accuracy == pytest.approx(last["valid_accuracy"])
     assert marks.sequence_accuracy == pytest.approx(last["valid_sequence_accuracy"])
@@ -110,7 +110,7 @@ def test_weights_and_padding_leave_no_trace(tmp_path):
     torch.manual_seed(0)
     task = Counting.Config(length=9, episodes=8).build()
     model = sublayer.config("gpt2", {"s.heads": 2}, dim=16, layout="(sf)x2", vocab=4).build().double().eval()
-    objective = Answers(model)
+    objective = Answers.Config().build(model)
     batch = next(Episodes(task.train, 8))
     assert batch.valid_BL is not None
     _, _, named = objective.eval()(batch)
@@ -144,8 +144,13 @@ def test_validation_carries_as_training_does(tmp_path):
 @pytest.mark.parametrize(
     ("name", "paper", "changes", "said"),
     [
-        ("copy", "bert-base", {}, "encoder: task:copy is read and answered from left to right.*; train a decoder"),
-        ("copy", "transformer", {}, "encoder_decoder: task:copy is read and answered from left to right"),
+        (
+            "copy",
+            "bert-base",
+            {},
+            "encoder: has no objective for task:copy, which gives answers; train .* \\(decoder\\), or name one",
+        ),
+        ("copy", "transformer", {}, "encoder_decoder: has no objective for task:copy"),
         ("copy", "gpt2", {"head": "label"}, "head=label: the answers of task:copy are what it reads; use a head"),
         (
             "random-walk",
@@ -213,8 +218,8 @@ def test_answers_are_asked_as_they_were_learned(tmp_path, capsys, monkeypatch):
     table = compare(variants, "task:random-walk", tmp_path / "out", changes, seeds=(0,), measure=None)
     run = Run.open(tmp_path / "out" / table["rows"][0]["runs"][0])
     model, walk = sublayer.load(run.path).model, Task.Config.parse(run.asked["data"]).build()
-    expected = mark(model, walk.test, length=5, carry=False)
-    assert expected.loss != mark(model, walk.test, length=5, carry=True).loss
+    expected = score_task(model, walk.test, length=5, carry=False)
+    assert expected.loss != score_task(model, walk.test, length=5, carry=True).loss
     assert table["rows"][0]["test"]["loss"]["mean"] == pytest.approx(expected.loss)
     with pytest.raises(SystemExit):
         main(["eval", str(run.path), "--json"])

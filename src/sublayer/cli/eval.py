@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
-    from sublayer.data import Examples
+    from sublayer.evaluation import Scored
     from sublayer.trained import Trained
 
 
@@ -84,12 +84,11 @@ def evaluate(
     import sublayer
     from sublayer.cli import scoreboard
     from sublayer.cli.words import load_plugins, print_json
-    from sublayer.data import Examples
-    from sublayer.evaluation import by_length, by_position, other_text, own_text, score
+    from sublayer.evaluation import by_length, by_position, other_text, own_text
 
     load_plugins(plugin or [])
     trained = sublayer.load(run, step=step)
-    usual: int = trained.run.asked["train"]["length"]
+    usual = trained.run.request.length
     length = usual if length is None else length
     text = own_text(trained.run, split or "test") if data is None else other_text(data, trained.tokenizer, split)
     about = {
@@ -102,10 +101,10 @@ def evaluate(
         "stride": stride,
         "memory": _remembered(trained, stride, memory),
     }
-    if isinstance(text.tokens, Examples):
+    if not trained.objective(text.data.config).config.scores_every_token:
         _only_for_texts(text.title, stride=stride, memory=memory, lengths=lengths, positions=positions or None)
-        told = {**about, **_marked(trained, text.tokens, length, batch, limit)}
-        print_json(told) if json else scoreboard.print_page(told)
+        page = {**about, **_scored_by_objective(trained, text, length, batch, limit)}
+        print_json(page) if json else scoreboard.print_page(page)
         return
     with _bar() as on_batch:
         how: dict[str, Any] = {"batch": batch, "memory": memory, "limit": limit, "on_batch": on_batch}
@@ -117,27 +116,27 @@ def evaluate(
             scores = by_length(trained.model, text.tokens, several, **how, **more)
             found = {"lengths": [{"length": n, "times": n / usual, **one.dump()} for n, one in scores.items()]}
         else:
-            found = score(trained.model, text.tokens, length=length, **how, **more).dump()
-    told = {**about, **found}
-    print_json(told) if json else scoreboard.print_page(told)
+            found = trained.evaluate(text, length=length, stride=stride, **how)
+    page = {**about, **found}
+    print_json(page) if json else scoreboard.print_page(page)
 
 
 def _only_for_texts(title: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"--{name}: {title} is a task, and has its own questions and places; leave it out")
+            raise ValueError(f"--{name}: {title} is not scored token by token; leave it out")
 
 
-def _marked(trained: Trained, examples: Examples, length: int, batch: int | None, limit: int | None) -> dict[str, Any]:
-    from sublayer.evaluation import mark
-
-    trained_so = trained.run.asked["train"]["carry"]
-    carry = (trained.model.config.carries if trained_so is None else trained_so) and not examples.alone
+def _scored_by_objective(
+    trained: Trained, text: Scored, length: int, batch: int | None, limit: int | None
+) -> dict[str, Any]:
+    """Figures of the objective, with state carried as in training."""
+    as_trained = trained.run.request.carry
+    carry = (trained.model.config.carries if as_trained is None else as_trained) and not text.data.alone
     with _bar() as on_batch:
-        marks = mark(
-            trained.model, examples, length=length, carry=carry, batch=batch, limit=limit, on_batch=on_batch
-        ).dump()
-    return marks if carry else {**marks, "length": None, "memory": 0}
+        found = trained.evaluate(text, length=length, carry=carry, batch=batch, limit=limit, on_batch=on_batch)
+    rows = text.data.longest(text.part)
+    return found if carry or rows is None else {**found, "length": None, "memory": 0}
 
 
 def _read_lengths(said: str | None) -> list[int]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
-
-if TYPE_CHECKING:
-    from sublayer.runs import Run
 
 
 def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
@@ -27,46 +25,16 @@ def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative=""
     import_torch()
     from sublayer.cli.words import print_json
     from sublayer.plugins import load_installed_plugins
-    from sublayer.runs import find
+    from sublayer.runs.summary import summaries
     from sublayer.runs.wording import command
 
     load_installed_plugins()
-    rows = [told(run) for run in find(folder)]
+    rows = [asdict(row) for row in summaries(folder)]
     if not rows:
         raise ValueError(f"{folder}: no run in it; {command('train', 'gpt2', '--out', f'{folder}/NAME')} makes one")
     if all("error" in row for row in rows):
         raise ValueError(rows[0]["error"])
     print_json(rows) if json else _print_table(rows)
-
-
-def told(run: Run) -> dict[str, Any]:
-    """One that cannot be read does not hide the others."""
-    try:
-        return describe(run)
-    except ValueError as error:
-        return {"run": str(run.path), "error": str(error)}
-
-
-def describe(run: Run) -> dict[str, Any]:
-    """What its files say, without a model being built."""
-    train = run.asked["train"]
-    metrics = list(run.metrics)
-    valid = [line for line in metrics if "valid_loss" in line]
-    best = min(valid, key=lambda line: line["valid_loss"], default={})
-    stack = run.model_config.stacks
-    return {
-        "run": str(run.path),
-        "layout": " → ".join(one.layout for one in stack.values()),
-        "dim": run.model_config.dim,
-        "params": run.model_config.cost().params,
-        "steps": metrics[-1]["step"] if metrics else 0,
-        "of": train["steps"],
-        "tokens": metrics[-1]["tokens"] if metrics else 0,
-        "valid_loss": best.get("valid_loss"),
-        "valid_bits_per_byte": best.get("valid_bits_per_byte"),
-        "minutes": round(run.seconds / 60, 2),
-        "checkpoints": [one.step for one in run.checkpoints],
-    }
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

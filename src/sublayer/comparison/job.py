@@ -14,13 +14,13 @@ from sublayer.comparison.result import Result
 from sublayer.comparison.table import table
 from sublayer.comparison.tuning import tune
 from sublayer.comparison.variant import Variant
-from sublayer.data import Data, Examples
-from sublayer.evaluation import mark, own_text, score
+from sublayer.data import Data
+from sublayer.evaluation import own_text
 from sublayer.executors.trainings import train_all
 from sublayer.keys import absolute, split
 from sublayer.measurement import Setting, measure
-from sublayer.nn.model import Decoder, Model
 from sublayer.plugins import load_installed_plugins
+from sublayer.nn.model import Model
 from sublayer.runs import sealed_json
 from sublayer.trained import Trained
 
@@ -83,19 +83,13 @@ def trained(request: Request, folder: Folder, pool: executors.Pool) -> list[dict
 
 def tested(request: Request, folder: Folder, result: Result) -> dict[str, Any] | None:
     """A language model's score on test, or a task's marks, on as much of it as valid was scored on; None for others."""
-    train = result.run.asked["train"]
+    asked = result.run.request
 
     def form() -> dict[str, Any] | None:
-        if not isinstance(result.run.model_config, Decoder.Config):
+        if not result.run.model_config.writes:
             return None
         text, trained = own_text(result.run), Trained.load(result.run.path)
-        if text.stands_in:
-            return None
-        limit, how = train["eval_tokens"], {"length": train["length"], "carry": train["carry"]}
-        if isinstance(text.tokens, Examples):
-            return mark(trained.model, text.tokens, limit=limit, **how).dump()
-        limit = None if limit is None or limit >= len(text.tokens) - 1 else limit
-        return score(trained.model, text.tokens, limit=limit, tokenizer=trained.tokenizer, **how).dump()
+        return None if text.stands_in else trained.evaluate(text, limit=asked.eval_tokens, carry=asked.carry)
 
     return folder.figure(f"test {result.run.path.name}", form)
 
@@ -106,7 +100,7 @@ def read(request: Request, folder: Folder, measure: Measure | None, setting: Set
     if measure is None:
         return [None] * len(models)
     length = min(entry.train.length for entry in request.entries)
-    scores = isinstance(models[0], Decoder.Config) and models[0].head.speaks
+    scores = models[0].writes and not models[0].needs_source and models[0].head.speaks  # pyright: ignore[reportAttributeAccessIssue]
     task = "segment" if scores else "prefill"
     how = setting or Setting(task=task, length=length)
     try:

@@ -12,6 +12,7 @@ from sublayer.comparison.variant import Variant, check_alike, check_apart, slugs
 from sublayer.data import Data, prepare
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
+from sublayer.objectives import Objective
 from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 from sublayer.training import request as requests
@@ -88,7 +89,7 @@ def settle(
     common = budgeted(TrainConfig(), train)
     for seed in seeds:
         common.override({"seed": seed}, "train")
-    models = [fitted(variant, model, text) for variant in variants]
+    models = [fitted(variant, model, text, _how(variant, train).objective) for variant in variants]
     target = models[0].cost().params if equal_params == "first" else _number(equal_params)
     if target is not None:
         asked = enumerate(zip(variants, models, strict=True))
@@ -115,7 +116,7 @@ def check(
             "'gpt2 position=rotary', or use sublayer train for one"
         )
     for variant in variants:
-        requests.check_kind(variant.base, data)
+        requests.check_kind(variant.base, data, _how(variant, train))
     check_alike(variants)
     if not seeds:
         raise ValueError("seeds: none; give at least one, and three or more for a verdict")
@@ -142,9 +143,17 @@ def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
     return made
 
 
-def fitted(variant: Variant, changes: Mapping[str, Any], text: Data) -> Model.Config:
+def fitted(
+    variant: Variant, changes: Mapping[str, Any], text: Data, objective: Objective.Config | None = None
+) -> Model.Config:
     """With the text's vocabulary, what is changed for all, and then what is its own."""
-    return _named(variant, lambda: fit_vocab(variant.base, {**changes, **variant.changes}, text))
+    return _named(variant, lambda: fit_vocab(variant.base, {**changes, **variant.changes}, text, objective))
+
+
+def _how(variant: Variant, train: Mapping[str, Any]) -> TrainConfig:
+    """How a variant is trained, as far as its objective goes."""
+    keys = {key: value for key, value in {**train, **variant.train}.items() if key.split(".")[0] == "objective"}
+    return TrainConfig().override(keys, "train")
 
 
 def equalled(variant: Variant, model: Model.Config, target: int) -> Model.Config:

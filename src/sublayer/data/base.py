@@ -1,14 +1,15 @@
-"""Data: what a model learns from, a text or a task, in three parts: train, valid and test."""
+"""Data: what a model learns from, a text or a task, in three splits: train, valid and test."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sublayer.nn.config import Config
 
 if TYPE_CHECKING:
-    from sublayer.data.batches import Batches
+    from sublayer.data.batches import Batch, Batches
     from sublayer.data.tokenizer import Tokenizer
 
 TASK = "task:"
@@ -16,16 +17,45 @@ TASK = "task:"
 
 
 class Data:
-    """Abstract: a kind says where its tokens come from, and in which order training reads them."""
+    """Abstract: a kind defines where its tokens come from, and in which order training reads them."""
 
     class Config(Config, family="data"):
+        gives: ClassVar[str] = "tokens"
+        """The kind of its batches: an objective trains on the kind that it needs.
+
+        tokens: rows of a text, each token with the one after it. answers: rows with a target where one is asked for.
+        """
+        prefix: ClassVar[str] = ""
+        """What a user types before a name of this kind, such as `task:`; empty for a kind without such names."""
+
         @classmethod
         def guess(cls, said: str) -> Data.Config:
-            """From what a user types: `task:copy` is a task, all else a text."""
+            """From what a user types: a name with a prefix means the kind that claims the prefix, all else a text."""
+            for kind in cls.registry.values():
+                assert issubclass(kind, Data.Config)
+                if kind.prefix and said.startswith(kind.prefix):
+                    return kind.named(said.removeprefix(kind.prefix))
             from sublayer.data.dataset import Dataset
-            from sublayer.data.tasks import Task
 
-            return Task.named(said.removeprefix(TASK)) if said.startswith(TASK) else Dataset.Config.guess(said)
+            return Dataset.Config.guess(said)
+
+        @classmethod
+        def named(cls, name: str) -> Data.Config:
+            """The config that a name after the prefix means; by default the kind with this tag."""
+            return cls.parse(name) if cls.tag == name else Data.Config.parse(name)
+
+        def prepare(self, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Data:
+            """The data, ready to be batched; see `prepare`."""
+            raise NotImplementedError
+
+        def whole(self) -> Data.Config | None:
+            """The same data with all of it in train; None where the splits are given, not cut from one text."""
+            return None
+
+        @property
+        def folder(self) -> Path | None:
+            """The folder whose files are read, however many there are; None where no folder is named."""
+            return None
 
     alone: ClassVar[bool] = False
     """Whether each episode is read by itself, also by a model that could carry state from one to the next."""
@@ -39,23 +69,31 @@ class Data:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         raise NotImplementedError
 
     @property
     def vocab(self) -> int:
-        """How many ids are read."""
+        """Number of ids that are read."""
         return self.tokenizer.vocab
 
     @property
     def classes(self) -> int | None:
-        """How many answers there are, where they are not ids that are read."""
+        """Number of answers, where answers are not ids that are read."""
         return None
 
     @property
     def hash(self) -> str:
         """The same for the same tokens."""
         raise NotImplementedError
+
+    def longest(self, split: str) -> int | None:
+        """Tokens of the longest row of a split that is read without state; None: rows are as long as asked for."""
+        return None
+
+    def bytes_per_token(self, split: str) -> float | None:
+        """Mean over a split; None where tokens stand for no bytes."""
+        return None
 
     def batches(
         self,
@@ -68,5 +106,22 @@ class Data:
         world: int = 1,
         cursor: Mapping[str, Any] | None = None,
     ) -> Batches:
-        """Train, without end. carry: each batch goes on where the one before it ended."""
+        """Train, without end. carry: each batch continues the one before it."""
+        raise NotImplementedError
+
+    def sweep(
+        self,
+        split: str,
+        batch: int,
+        length: int,
+        *,
+        carry: bool,
+        limit: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+    ) -> Iterator[Batch]:
+        """A split in order, every target once. carry: each batch continues the one before it, unless it is `fresh`.
+
+        limit: only about so many tokens from the beginning.
+        """
         raise NotImplementedError

@@ -40,6 +40,8 @@ class Batch:
     """False on padding; None if there is none."""
     share: float = 1.0
     """What the mean over these rows counts in the mean over all processes; 0 if nothing in them counts."""
+    episode_BL: Int[Tensor, "B L"] | None = None
+    """Number of the episode that each token belongs to, in a sweep over a task."""
 
     def to(self, device: torch.device | str) -> Batch:
         held = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
@@ -88,6 +90,11 @@ class Batches(Iterator[Batch]):
 
     def __iter__(self) -> Self:
         return self
+
+    def take(self, length: int) -> Batch:
+        """The next batch, with rows of `length` tokens; the batch after it continues from there."""
+        self.length = length
+        return next(self)
 
     def _check(self, cursor: Mapping[str, Any], **expected: Any) -> None:
         """Refuse a cursor of other batches."""
@@ -155,6 +162,10 @@ class Windows(Batches):
             start_B = next(self._ahead)
         self.drawn += self.batch
         return Batch(*self._take(start_B, self.length))
+
+    def take(self, length: int) -> Batch:
+        """The ends of rows are left out: where windows begin follows from the full length."""
+        return next(self).cut(length)
 
     def _draw(self, batches: int) -> np.ndarray:
         """Where the windows of the next batches begin: drawing for many takes hardly longer than for one."""

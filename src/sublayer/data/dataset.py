@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, overload
 
 from sublayer.data.base import Data
-from sublayer.data.batches import Lanes, Windows
+from sublayer.data.batches import Lanes, Sweep, Windows
 from sublayer.data.source import Cached, Guessed, Source, Stdin, Stdlib, guess
 from sublayer.data.splits import NAMES, Fractions, Given, Splits
-from sublayer.data.tasks import Task
 from sublayer.data.text import Text, gather
 from sublayer.data.tokenizer import Byte, Tokenizer
 from sublayer.data.tokens import Tokens, fit, tokenise
@@ -41,6 +40,17 @@ class Dataset(Data):
             valid, test = (guess(found[name]) if name in found else None for name in ("valid", "test"))
             return cls(source=guess(found["train"]), splits=Given.Config(valid=valid, test=test))
 
+        def prepare(self, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Dataset:
+            return _prepare(self, folder, tokenizer)
+
+        def whole(self) -> Dataset.Config | None:
+            splits = self.splits.whole()
+            return None if splits is None else self.but(splits=splits)
+
+        @property
+        def folder(self) -> Path | None:
+            return self.source.folder
+
     config: Dataset.Config
     """As it was asked for, but standard input named by what it held, so that it can be had again."""
     tokenizer: Tokenizer
@@ -58,6 +68,10 @@ class Dataset(Data):
         parts = {name: getattr(self, name).part.key for name in NAMES}
         return cache.key(tokenizer=self.tokenizer.hash, **parts)
 
+    def bytes_per_token(self, split: str) -> float:
+        tokens = getattr(self, split)
+        return tokens.bytes / max(1, len(tokens))
+
     def batches(
         self,
         batch: int,
@@ -71,6 +85,21 @@ class Dataset(Data):
     ) -> Lanes | Windows:
         kind: type[Lanes | Windows] = Lanes if carry else Windows
         return kind(self.train, batch, length, seed=seed, rank=rank, world=world, cursor=cursor)
+
+    def sweep(
+        self,
+        split: str,
+        batch: int,
+        length: int,
+        *,
+        carry: bool,
+        limit: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+    ) -> Sweep:
+        ids = getattr(self, split).ids
+        # One id more than targets: the first is never one.
+        return Sweep(ids if limit is None else ids[: limit + 1], batch, length, rank=rank, world=world)
 
 
 @overload
@@ -89,16 +118,17 @@ def prepare(config: Data.Config, folder: Path | str | None = None, tokenizer: To
     `folder` is the cache's (else $SUBLAYER_CACHE, else ~/.cache/sublayer). A `tokenizer` that has learned already, such
     as a trained model's, is used instead of one that learns from train.
     """
-    if isinstance(config, Task.Config):
-        return _settled(config.build(), tokenizer)
-    assert isinstance(config, Dataset.Config)
+    return config.prepare(folder, tokenizer)
+
+
+def _prepare(config: Dataset.Config, folder: Path | str | None, tokenizer: Tokenizer | None) -> Dataset:
     home = cache.folder(folder)
-    kept: dict[str, Text] = {}
+    texts: dict[str, Text] = {}
 
     def gather_once(source: Source.Config) -> Text:
-        if source.hash not in kept:
-            kept[source.hash] = gather(source, home)
-        return kept[source.hash]
+        if source.hash not in texts:
+            texts[source.hash] = gather(source, home)
+        return texts[source.hash]
 
     parts = config.splits.build().divide(config.source, gather_once)
     if not len(parts["train"].bytes):
@@ -108,26 +138,16 @@ def prepare(config: Data.Config, folder: Path | str | None = None, tokenizer: To
         )
     tokenizer = tokenizer or fit(config.tokenizer, parts["train"], home)
     tokens = {name: tokenise(name, part, tokenizer, home) for name, part in parts.items()}
-    return Dataset(_settle(config.but(tokenizer=tokenizer.config), kept), tokenizer, **tokens)
+    return Dataset(_name_stdin(config.but(tokenizer=tokenizer.config), texts), tokenizer, **tokens)
 
 
-def _settled(task: Task, tokenizer: Tokenizer | None) -> Task:
-    """A task has symbols of its own, so those of a trained model must be the same."""
-    if tokenizer is not None and tokenizer != task.tokenizer:
-        raise ValueError(
-            f"{task.title}: is written in {' '.join(task.symbols)}, and the model was trained on other tokens; use the "
-            "task, or the text, that it was trained on"
-        )
-    return task
-
-
-def _settle(config: Dataset.Config, kept: dict[str, Text]) -> Dataset.Config:
-    """Standard input named by what it held, wherever it stands."""
+def _name_stdin(config: Dataset.Config, texts: dict[str, Text]) -> Dataset.Config:
+    """The config with standard input, which cannot be read again, replaced by the cached text that it held."""
     sources: dict[str, Source.Config | None] = {"source": config.source}
     if isinstance(config.splits, Given.Config):
         sources |= {"splits.valid": config.splits.valid, "splits.test": config.splits.test}
-    read = {place: source for place, source in sources.items() if isinstance(source, Stdin.Config)}
-    return config.but({place: Cached.Config(text=kept[source.hash].key) for place, source in read.items()})
+    read = {key: source for key, source in sources.items() if isinstance(source, Stdin.Config)}
+    return config.but({key: Cached.Config(text=texts[source.hash].key) for key, source in read.items()})
 
 
 def _split_files(folder: Path) -> dict[str, str]:

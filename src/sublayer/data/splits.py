@@ -27,6 +27,10 @@ class Splits:
         def build(self) -> Splits:
             return self.owner(self)
 
+        def whole(self) -> Splits.Config | None:
+            """Splits that leave all of one text in train; None where splits are texts of their own."""
+            return None
+
     def __init__(self, config: Splits.Config) -> None:
         self.config = config
 
@@ -52,6 +56,9 @@ class Fractions(Splits):
             if self.valid + self.test >= 1:
                 raise ValueError(f"valid={self.valid} and test={self.test} leave nothing to train on; use less than 1")
             return self
+
+        def whole(self) -> Fractions.Config:
+            return Fractions.Config(valid=0, test=0)
 
     config: Fractions.Config
 

@@ -23,7 +23,7 @@ Ids = Integer[np.ndarray, " N"]
 class Rows:
     inputs_BL: Int[Tensor, "B L"]
     targets_BS: Int[Tensor, "B S"]
-    """What follows the last S places of each row; −100 where nothing does."""
+    """What follows the last S tokens of each row; −100 where nothing does."""
     fresh: bool = True
     """Whether state carried from the rows before must be dropped."""
 

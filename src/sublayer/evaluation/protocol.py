@@ -9,7 +9,7 @@ import torch
 
 from sublayer.evaluation.passes import Ids, Rows, lanes, windows
 from sublayer.nn.memory import Memory
-from sublayer.nn.model import Decoder, Model
+from sublayer.nn.model import Model
 
 AT_ONCE = 4096
 """Tokens read at once where that changes nothing."""
@@ -20,7 +20,7 @@ class EvaluationProtocol:
     length: int
     """Tokens in a segment or a window."""
     stride: int
-    """How far a window is from the one before; the length, where they do not overlap."""
+    """Tokens from the start of one window to the start of the next; the length, where they do not overlap."""
     carry: bool
     """Whether each segment has the state that the one before it left."""
     batch: int
@@ -54,14 +54,14 @@ def choose(
     if carry is None:
         carry = stride is None and memory != 0 and model.config.carries
     batch = batch or (1 if carry else max(1, AT_ONCE // length))
-    _check_places(model.config, targets, length, -(-targets // batch) if carry else None)
+    _check_positions(model.config, targets, length, -(-targets // batch) if carry else None)
     if carry:
         _check_bounded(model.config)
     return EvaluationProtocol(length, stride or length, bool(carry), batch)
 
 
-def with_memory(model: Decoder, length: int) -> Decoder:
-    """The same weights, not copied, in a model that remembers `length` places."""
+def with_memory(model: Model, length: int) -> Model:
+    """The same weights, not copied, in a model that remembers `length` tokens."""
     stack = model.config.stack
     held = {letter: getattr(part, "memory", None) for letter, part in stack.alphabet.items() if letter in stack.layout}
     letters = [letter for letter, memory in held.items() if isinstance(memory, Memory.Config) and memory.hidden]
@@ -75,13 +75,13 @@ def with_memory(model: Decoder, length: int) -> Decoder:
 
 
 def _memories(config: Model.Config) -> list[Memory.Config]:
-    """Of each place in the stack that has one."""
+    """Of each sublayer that has one."""
     found = (getattr(part, "memory", None) for part in config.stacks[""].parts)
     return [memory for memory in found if isinstance(memory, Memory.Config)]
 
 
 def _check_model(model: Model) -> None:
-    if not isinstance(model, Decoder):
+    if not model.config.writes or model.config.needs_source:
         raise ValueError(
             f"{model.config.tag}: a score is of the next token, which only a decoder predicts; an encoder's loss on "
             "valid is in its run's metrics (sublayer runs)"
@@ -106,7 +106,7 @@ def _check_stride(stride: int, length: int, carry: bool | None, memory: int | No
 
 def _check_memory(config: Model.Config, memory: int, carry: bool | None) -> None:
     if memory < 0:
-        raise ValueError(f"memory={memory}: expected 0 (none) or more; use the number of places to remember")
+        raise ValueError(f"memory={memory}: expected 0 (none) or more; use the number of tokens to remember")
     if memory and not config.carries:
         raise ValueError(
             f"memory={memory}: the model has no segment memory to be made longer or shorter; leave memory out, or use "
@@ -116,9 +116,15 @@ def _check_memory(config: Model.Config, memory: int, carry: bool | None) -> None
         raise ValueError(f"memory={memory}, carry={carry}: contradict each other; leave out one of the two")
 
 
-def _check_places(config: Model.Config, targets: int, length: int, lane: int | None) -> None:
+def min_limit(config: Model.Config) -> int | None:
+    """The fewest positions of any stack; None: no stack has a last position."""
+    limits = (getattr(stack.position, "limit", None) for stack in config.stacks.values())
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _check_positions(config: Model.Config, targets: int, length: int, lane: int | None) -> None:
     """Learned positions end somewhere."""
-    limit = getattr(config.stacks[""].position, "limit", None)
+    limit = min_limit(config)
     if limit is None or (lane or min(length, targets)) <= limit:
         return
     if lane is None:
@@ -127,14 +133,14 @@ def _check_places(config: Model.Config, targets: int, length: int, lane: int | N
             "rotary or alibi positions, which have no end"
         )
     raise ValueError(
-        f"carry: the text goes on to place {lane:,}, and the model has {limit} learned positions; use carry=False, or "
-        "stride for more context"
+        f"carry: the text goes on to position {lane:,}, and the model has {limit} learned positions; use carry=False, "
+        "or stride for more context"
     )
 
 
 def _check_bounded(config: Model.Config) -> None:
     if any(getattr(part, "reach", 0) is None for part in config.stacks[""].parts):
         raise ValueError(
-            "carry: the model's cache keeps all it has read, so it would grow with the text; use stride for more "
+            "carry: the model's cache holds all it has read, so it would grow with the text; use stride for more "
             "context, or a model with a bounded memory (s.memory=segment, s.pattern=window)"
         )

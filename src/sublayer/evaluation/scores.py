@@ -1,4 +1,4 @@
-"""Score: how well a text was predicted, in each unit that people tell it by."""
+"""Score: how well a text was predicted, in each unit that is in use."""
 
 from __future__ import annotations
 

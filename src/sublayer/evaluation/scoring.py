@@ -1,4 +1,4 @@
-"""Scoring: a model reads a text and says how probable each token was."""
+"""Scoring: the probability that a model gives to each token of a text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Integer
-from torch import Tensor
+from torch import Tensor, nn
 
 from sublayer.data import Tokenizer, Tokens
 from sublayer.evaluation.counts import count
 from sublayer.evaluation.passes import Ids, Rows
 from sublayer.evaluation.protocol import EvaluationProtocol, choose, with_memory
 from sublayer.evaluation.scores import Score
-from sublayer.nn.model import Decoder, Model
+from sublayer.nn.model import Model
 from sublayer.runs.wording import plural
 
 OnBatch = Callable[[int, int], object]
@@ -39,20 +39,20 @@ def score(
     """How well a model predicts a text: every token after the first, each once.
 
     By default the text is cut into segments of `length`, and each begins afresh; or, where the model has a segment
-    memory, each reads what that kept of those before (`carry`). stride: windows of `length` that overlap, each so far
-    from the one before, and scored in their last `stride` targets only, so that each has a context of at least
+    memory, each attends to what that holds of those before (`carry`). stride: windows of `length` that overlap, each so
+    far from the one before, and scored in their last `stride` targets only, so that each has a context of at least
     length − stride + 1; dear, and the best score for models without memory.
 
-    memory: places to remember, if not as many as the model was trained with; 0 for none. limit: score so many targets
+    memory: tokens to remember, if not as many as the model was trained with; 0 for none. limit: score so many targets
     from the beginning. tokenizer: the text's, to count exactly what was scored (see `counts`). batch: rows read at
     once, which changes nothing but speed; except that with `carry` the text is divided among them, and each begins
     without memory. None: as many as are quick, one with `carry`.
     """
     ids_N = read_ids(tokens, limit)
-    way = choose(model, len(ids_N) - 1, length=length, batch=batch, carry=carry, stride=stride, memory=memory)
+    protocol = choose(model, len(ids_N) - 1, length=length, batch=batch, carry=carry, stride=stride, memory=memory)
     reader, nats = _reader(model, memory), 0.0
     with reading(reader):
-        for _, nats_BS in _read(reader, ids_N, way, on_batch):
+        for _, nats_BS in _read(reader, ids_N, protocol, on_batch):
             nats += float(nats_BS.sum(dtype=torch.float64))
     targets = len(ids_N) - 1
     return Score(nats, targets, *count(tokens if isinstance(tokens, Tokens) else ids_N, targets, tokenizer))
@@ -69,17 +69,17 @@ def by_position(
     limit: int | None = None,
     on_batch: OnBatch | None = None,
 ) -> Float64[np.ndarray, " L"]:
-    """Mean loss at each place of a segment, in nats: how much a model gains from context. Options as in `score`.
+    """Mean loss at each position of a segment, in nats: how much a model gains from context. Options as in `score`.
 
-    A text shorter than `length` has fewer places.
+    A text shorter than `length` has fewer positions.
     """
     ids_N = read_ids(tokens, limit)
     targets = len(ids_N) - 1
-    way = choose(model, targets, length=length, batch=batch, carry=carry, memory=memory)
+    protocol = choose(model, targets, length=length, batch=batch, carry=carry, memory=memory)
     nats_L, count_L = torch.zeros(2, min(length, targets), dtype=torch.float64)
     reader = _reader(model, memory)
     with reading(reader):
-        for rows, nats_BL in _read(reader, ids_N, way, on_batch):
+        for rows, nats_BL in _read(reader, ids_N, protocol, on_batch):
             here = nats_BL.shape[1]
             nats_L[:here] += nats_BL.sum(0, dtype=torch.float64).cpu()
             count_L[:here] += (rows.targets_BS != -100).sum(0)
@@ -107,13 +107,13 @@ def by_length(
     for length in lengths:
         choose(model, targets, length=length, batch=batch, carry=carry, stride=stride, memory=memory)
 
-    def told(n: int) -> OnBatch:
+    def overall(n: int) -> OnBatch:
         return lambda done, total: on_batch and on_batch(n * total + done, len(lengths) * total)
 
     of = partial(
         score, model, tokens, batch=batch, carry=carry, stride=stride, memory=memory, limit=limit, tokenizer=tokenizer
     )
-    return {length: of(length=length, on_batch=told(n)) for n, length in enumerate(lengths)}
+    return {length: of(length=length, on_batch=overall(n)) for n, length in enumerate(lengths)}
 
 
 def read_ids(tokens: Tokens | Ids, limit: int | None = None) -> Integer[np.ndarray, " beginning"]:
@@ -128,19 +128,18 @@ def read_ids(tokens: Tokens | Ids, limit: int | None = None) -> Integer[np.ndarr
     return ids_N if limit is None else ids_N[: limit + 1]
 
 
-def _reader(model: Model, memory: int | None) -> Decoder:
-    assert isinstance(model, Decoder)
+def _reader(model: Model, memory: int | None) -> Model:
     return with_memory(model, memory) if memory else model
 
 
 def _read(
-    model: Decoder, ids_N: Ids, way: EvaluationProtocol, on_batch: OnBatch | None
+    model: Model, ids_N: Ids, protocol: EvaluationProtocol, on_batch: OnBatch | None
 ) -> Iterator[tuple[Rows, Float[Tensor, "B S"]]]:
     """Rows, and the nats of each of their targets; 0 where there is none."""
     device = next(model.parameters()).device
     done, state = 0, None
-    for rows in way.rows(ids_N):
-        h_BLD, state = model(rows.inputs_BL.to(device), state if way.carry and not rows.fresh else None)
+    for rows in protocol.rows(ids_N):
+        h_BLD, state = model(rows.inputs_BL.to(device), state if protocol.carry and not rows.fresh else None)
         yield rows, model.head.nats(h_BLD[:, -rows.targets_BS.shape[1] :], rows.targets_BS.to(device))
         done += rows.count
         if on_batch:
@@ -148,7 +147,7 @@ def _read(
 
 
 @contextmanager
-def reading(model: Model) -> Iterator[None]:
+def reading(model: nn.Module) -> Iterator[None]:
     """In eval mode and without gradients; afterwards every module is in the mode it was in."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

@@ -1,4 +1,4 @@
-"""Marks: how well the questions of a task were answered."""
+"""TaskScore: how well the questions of a task were answered."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 FIGURES = ("loss", "accuracy", "sequence_accuracy")
 
 
 @dataclass(frozen=True)
-class Marks:
+class TaskScore:
     """Each answer is the likeliest class, given all that stands before it, right answers included.
 
     An episode is whole exactly if greedy generation would write its answers, one from the other, without a mistake. The
-    accuracy of single answers is not that of generation, which goes on from its own mistakes.
+    accuracy of single answers is not that of generation, which continues from its own mistakes.
     """
 
     nats: float
@@ -45,33 +45,44 @@ class Marks:
         """The share of episodes whose answers are all right."""
         return self.whole / self.episodes
 
+    @property
+    def counts(self) -> dict[str, float]:
+        """What the figures are made of."""
+        return asdict(self)
+
     def dump(self) -> dict[str, Any]:
         """Plain JSON: counts and figures."""
-        return {**asdict(self), **{name: getattr(self, name) for name in FIGURES}}
+        return {**self.counts, **{name: getattr(self, name) for name in FIGURES}}
 
 
 class Tally:
-    """Marks on their way: an episode may come in several segments."""
+    """A TaskScore in the making: an episode may come in several segments."""
 
-    def __init__(self, episodes: int) -> None:
+    def __init__(self) -> None:
         self.nats = 0.0
-        self.asked_E, self.right_E = np.zeros((2, episodes), np.int64)
+        self.asked_E, self.right_E = np.zeros((2, 0), np.int64)
 
     def add(
         self,
         nats: float,
         right_BL: Bool[Tensor, "B L"],
         weights_BL: Tensor,
-        episode_BL: Int64[np.ndarray, "B L"],
+        episode_BL: Int[Tensor, "B L"],
     ) -> None:
         """nats: of all answers of the batch."""
         asked_BL = weights_BL.cpu().numpy() > 0
         self.nats += nats
-        np.add.at(self.asked_E, episode_BL[asked_BL], 1)
-        np.add.at(self.right_E, episode_BL[asked_BL], right_BL.cpu().numpy()[asked_BL])
+        episode_N, right_N = episode_BL.cpu().numpy()[asked_BL], right_BL.cpu().numpy()[asked_BL]
+        self._grow(int(episode_N.max(initial=-1)) + 1)
+        np.add.at(self.asked_E, episode_N, 1)
+        np.add.at(self.right_E, episode_N, right_N)
 
     @property
-    def marks(self) -> Marks:
+    def score(self) -> TaskScore:
         there_E = self.asked_E > 0
         whole = int((there_E & (self.right_E == self.asked_E)).sum())
-        return Marks(self.nats, int(self.asked_E.sum()), int(self.right_E.sum()), int(there_E.sum()), whole)
+        return TaskScore(self.nats, int(self.asked_E.sum()), int(self.right_E.sum()), int(there_E.sum()), whole)
+
+    def _grow(self, episodes: int) -> None:
+        more = max(0, episodes - len(self.asked_E))
+        self.asked_E, self.right_E = (np.pad(count_E, (0, more)) for count_E in (self.asked_E, self.right_E))

@@ -24,12 +24,11 @@ from sublayer.executors.pool import Pool
 from sublayer.files import cache
 from sublayer.files.atomic import writing
 from sublayer.nn.model import Model
-from sublayer.runs import Run, sealed_json
+from sublayer.runs import Notes, Run, sealed_json
 from sublayer.runs.run import ASKED
 from sublayer.training import DivergedError, TrainConfig
 from sublayer.training.budget import Budget, Stopwatch
-from sublayer.training.job import begin, resume
-from sublayer.training.progress import Progress
+from sublayer.training.job import begin, prepare_for, resume
 
 DIVERGED = "diverged.json"
 PATIENCE = 20.0
@@ -58,7 +57,8 @@ def trained(task: Task) -> None:
     with _own_threads():
         try:
             _wait_for(Path(task["out"]))
-            resume(_begun(task, Path(task["out"])), quiet=True)
+            run, data = _begun(task, Path(task["out"]))
+            resume(run, quiet=True, prepared=data)
         except DivergedError as error:
             with writing(Path(task["out"]) / DIVERGED) as file:
                 file.write(json.dumps({"why": str(error)}).encode())
@@ -116,20 +116,21 @@ def is_done(out: Path | str) -> bool:
     if not checkpoints:
         return False
     last = checkpoints[-1]
-    over = Budget(config, Stopwatch(run.seconds)).over(Progress(**last.notes["progress"]))
+    over = Budget(config, Stopwatch(run.seconds)).over(Notes.read(last).progress)
     return bool(over) and (not config.average or (last.path / "average.safetensors").exists())
 
 
-def _begun(task: Task, out: Path) -> Run:
-    """The run that is there, if it was asked for just so; else a new one."""
+def _begun(task: Task, out: Path) -> tuple[Run, Data | None]:
+    """The run that is there, if it was asked for just so, else a new one; and its data, where that is prepared."""
     model, config = Model.Config.parse(task["model"]), TrainConfig.parse(task["train"])
-    data = Data.Config.parse(task["data"])
-    if "text" in task and (text := prepare(data)).hash != task["text"]:
-        raise ValueError(f"{text.title}: not the text that was asked for; put it back")
-    if not (out / ASKED).exists():
-        return begin(model, data, out, config, task.get("changes") or {})
+    data, new = Data.Config.parse(task["data"]), not (out / ASKED).exists()
+    prepared = prepare_for(model, data, out, config) if new else prepare(data) if "text" in task else None
+    if prepared is not None and prepared.hash != task.get("text", prepared.hash):
+        raise ValueError(f"{prepared.title}: not the text that was asked for; put it back")
+    if new:
+        return begin(model, data, out, config, task.get("changes") or {}, prepared=prepared), prepared
     check_same(task)
-    return Run.open(out)
+    return Run.open(out), None
 
 
 def _wait_for(out: Path) -> None:

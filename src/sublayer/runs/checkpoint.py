@@ -17,9 +17,11 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from sublayer.files.atomic import writing
+from sublayer.runs import sealed_json
 
 FORMAT = 1
 NOTES = "checkpoint.json"
+SUFFIX = ".safetensors"
 
 
 class DamagedError(ValueError):
@@ -28,7 +30,7 @@ class DamagedError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One that is there; nothing of it is believed before its checksum is compared."""
+    """A folder that exists; each of its files is checked against its checksum before it is used."""
 
     path: Path
 
@@ -38,21 +40,21 @@ class Checkpoint:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was written beside the tensors, as plain JSON."""
+        """What was written beside the tensors, as plain JSON; `Notes.read` has those of a training as a record."""
         return self._contents()["notes"]
 
     def tensors(self, name: str) -> dict[str, Tensor] | None:
         """Those of one file; None if the checkpoint has no such file."""
         files = self._contents()["files"]
-        if f"{name}.safetensors" not in files:
+        if f"{name}{SUFFIX}" not in files:
             return None
-        data = self._read(f"{name}.safetensors")
-        if hashlib.sha256(data).hexdigest() != files[f"{name}.safetensors"]:
-            raise self._damaged(f"{name}.safetensors", "its checksum does not match")
+        data = self._read(f"{name}{SUFFIX}")
+        if hashlib.sha256(data).hexdigest() != files[f"{name}{SUFFIX}"]:
+            raise self._damaged(f"{name}{SUFFIX}", "its checksum does not match")
         try:
             return load(data)
         except SafetensorError as error:
-            raise self._damaged(f"{name}.safetensors", str(error)) from None
+            raise self._damaged(f"{name}{SUFFIX}", str(error)) from None
 
     def verify(self) -> None:
         """Raise DamagedError if any byte is not as it was written."""
@@ -70,10 +72,10 @@ class Checkpoint:
             draft._note({"format": FORMAT, "notes": notes, "files": files})
             made.remove()  # the same step, taken before
             draft.path.rename(made.path)
-        except (OSError, ValueError) as error:  # `writing` names the draft, of which nobody has heard
+        except (OSError, ValueError) as error:  # `writing` names the draft, a name that means nothing to a user
             why = error.__cause__ or error
             raise ValueError(
-                f"{made.path}: cannot be written: {getattr(why, 'strerror', None) or why}; nothing of it was kept. "
+                f"{made.path}: cannot be written: {getattr(why, 'strerror', None) or why}; nothing of it was written. "
                 "Free some space there, then resume the run"
             ) from error
         finally:
@@ -81,15 +83,15 @@ class Checkpoint:
         return made
 
     def add(self, name: str, tensors: dict[str, Tensor]) -> None:
-        """One more file, or another in its place; it counts while the notes name it."""
+        """Write one more file, or replace one; a file that the notes do not name is not part of the checkpoint."""
         contents = self._contents()
-        if contents["files"].pop(f"{name}.safetensors", None):
+        if contents["files"].pop(f"{name}{SUFFIX}", None):
             self._note(contents)
         contents["files"] |= [self._put(name, tensors)]
         self._note(contents)
 
     def remove(self) -> None:
-        """Under another name first, so that a process killed meanwhile leaves no half of it."""
+        """Rename it before it is deleted, so that a process killed meanwhile does not leave half of a checkpoint."""
         doomed = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
         with suppress(FileNotFoundError):
             self.path.rename(doomed)
@@ -98,9 +100,9 @@ class Checkpoint:
     def _put(self, name: str, tensors: dict[str, Tensor]) -> tuple[str, str]:
         """Write a file of tensors: its name and its checksum."""
         data = save(tensors)
-        with writing(self.path / f"{name}.safetensors") as file:
+        with writing(self.path / f"{name}{SUFFIX}") as file:
             file.write(data)
-        return f"{name}.safetensors", hashlib.sha256(data).hexdigest()
+        return f"{name}{SUFFIX}", hashlib.sha256(data).hexdigest()
 
     def _note(self, contents: dict[str, Any]) -> None:
         with writing(self.path / NOTES) as file:
@@ -109,14 +111,17 @@ class Checkpoint:
     def _contents(self) -> dict[str, Any]:
         data = self._read(NOTES)
         try:
-            contents = json.loads(data)
+            contents = sealed_json.parse(data, self.path / NOTES)
             del contents["sha256"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError):
             raise self._damaged(NOTES, "it is not the JSON that was written") from None
         if _sealed(contents) != data:
             raise self._damaged(NOTES, "its checksum does not match")
-        if contents["format"] != FORMAT:
-            raise ValueError(f"{self.path}: format {contents['format']}, this version reads {FORMAT}; update Sublayer")
+        if contents.get("format") != FORMAT:
+            there = sealed_json.short(contents.get("format"))
+            raise ValueError(f"{self.path}: format {there}, this version reads {FORMAT}; update Sublayer")
+        if not isinstance(contents.get("notes"), dict) or not _are_files(contents.get("files")):
+            raise self._damaged(NOTES, "it lacks notes, or the names of files with their checksums")
         return contents
 
     def _read(self, name: str) -> bytes:
@@ -129,8 +134,17 @@ class Checkpoint:
         return DamagedError(f"{self.path / name}: {why}, so the file was damaged")
 
 
+def _are_files(files: Any) -> bool:
+    """Whether it names files of tensors in this folder, each with a checksum."""
+    if not isinstance(files, dict):
+        return False
+    return all(
+        name.endswith(SUFFIX) and Path(name).name == name and isinstance(digest, str) for name, digest in files.items()
+    )
+
+
 def sweep(folder: Path) -> None:
-    """Remove what killed writers left in a folder, and in the folders inside it; for whoever holds the run's lock."""
+    """Remove what killed writers left in a folder, and in the folders inside it. The caller holds the run's lock."""
     for draft in list(folder.rglob(".*.part")):
         if draft.is_dir():
             shutil.rmtree(draft, ignore_errors=True)

@@ -31,7 +31,7 @@ def environment(device: torch.device | str = "cpu", world: int = 1) -> dict[str,
 
 
 def differences(recorded: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """What is not as it was, each in a few words."""
+    """Names whose values differ, each with both values."""
     before = {name: recorded.get(name, "not recorded") for name in here}
     return [f"{name} was {before[name]}, is {here[name]}" for name in here if before[name] != here[name]]
 

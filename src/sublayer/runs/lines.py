@@ -1,4 +1,4 @@
-"""Lines of JSON that only grow; a line that a killed process left unfinished is not read."""
+"""A file of JSON lines that is only appended to; a line that a killed process left unfinished is not read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Lines:
-    """One file of lines. Numbers are written so that they read back to the same bits."""
+    """A file with one JSON object a line. Numbers are written so that they read back to the same bits."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class Lines:
         return self.after(0)
 
     def after(self, size: int) -> Iterator[dict[str, Any]]:
-        """Those that follow the first `size` bytes, which end with a line."""
+        """Lines after the first `size` bytes, which end with a whole line."""
         if not self.path.exists():
             return
         with open(self.path, "rb") as file:
@@ -46,14 +46,14 @@ class Lines:
         """Bytes written."""
         return self.path.stat().st_size if self.path.exists() else 0
 
-    def settle(self) -> None:
-        """Make what was written survive a power cut."""
+    def flush(self) -> None:
+        """Flush to the disk, so that what was written survives a power cut."""
         if self.path.exists():
             with open(self.path, "rb") as file:
                 os.fsync(file.fileno())
 
     def cut(self, size: int) -> None:
-        """Forget what was written after the first `size` bytes."""
+        """Remove what was written after the first `size` bytes."""
         if self.size < size:
             raise ValueError(
                 f"{self.path}: {self.size} bytes, but a checkpoint was written after {size}; it was cut or edited. "
@@ -64,14 +64,14 @@ class Lines:
                 file.truncate(size)
 
     def mend(self) -> None:
-        """Forget a last line that was left unfinished: the next would go on with it."""
+        """Remove an unfinished last line: the next line would be appended to it."""
         if self.path.exists():
             self.cut(self.path.read_bytes().rfind(b"\n") + 1)
 
     def _read(self, line: bytes) -> dict[str, Any]:
         try:
             read = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             read = None
         if not isinstance(read, dict):
             raise ValueError(

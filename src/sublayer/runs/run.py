@@ -1,4 +1,4 @@
-"""Run: the folder, opened. It knows where things are, not what they mean to a trainer."""
+"""Run: a folder, opened. It knows where files are, and leaves to the trainer what they mean."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sublayer.data.tokenizer import Tokenizer
+from sublayer.data import Data, Tokenizer
 from sublayer.nn.model import Model
 from sublayer.runs import checkpoint, sealed_json
 from sublayer.runs.checkpoint import Checkpoint, DamagedError
 from sublayer.runs.lines import Lines
+from sublayer.runs.metrics import is_number
+from sublayer.runs.request import TrainingRequest
 from sublayer.runs.wording import command
 
 SEALED = ("model", "text", "train")
-"""What is asked and has a checksum; where the data lie may change, as the text is known by its hash."""
+"""What the checksum covers. The data may move to another path: the text is known by its hash."""
 ASKED, ENVIRONMENT, TOKENIZER, CHECKPOINTS = "run.json", "environment.json", "tokenizer.json", "checkpoints"
 
 
@@ -27,7 +29,7 @@ class Run:
 
     @classmethod
     def create(cls, path: Path | str, asked: dict[str, Any], environment: dict[str, Any], tokenizer: Tokenizer) -> Run:
-        """`asked`: model, data and train as plain JSON. The file that makes it a run is written last."""
+        """asked: model, data, text and train as plain JSON. run.json, which makes the folder a run, is written last."""
         run = cls(Path(path))
         run.refuse_taken()
         with run.held():
@@ -60,33 +62,44 @@ class Run:
                 "folder"
             )
         ours = {ENVIRONMENT, TOKENIZER}
-        # What a run killed at its very beginning leaves is ours; anything else is somebody's.
+        # A run killed at its beginning leaves files of ours; any other file belongs to somebody.
         others = [file.name for file in _listed(self.path) if file.name not in ours and not file.name.startswith(".")]
         if others:
             raise ValueError(f"{self.path}: the folder holds other files ({others[0]}, …); choose an empty or new one")
 
     def ask(self, asked: dict[str, Any]) -> None:
-        """Write down what is asked; for whoever holds the run's lock."""
+        """Write the request. The caller holds the run's lock."""
         sealed_json.write(self.path / ASKED, {"format": sealed_json.FORMAT, **asked, "sha256": _digest(asked)})
 
     @cached_property
     def asked(self) -> dict[str, Any]:
-        """Model, data and train, as plain JSON."""
+        """Model, data, text and train, as plain JSON."""
         asked = sealed_json.read(self.path / ASKED)
         if asked.get("format") != sealed_json.FORMAT:
             raise ValueError(
-                f"{self.path / ASKED}: not what a run of format {sealed_json.FORMAT} says; it was damaged or edited"
+                f"{self.path / ASKED}: not what a run of format {sealed_json.FORMAT} holds; it was damaged or edited"
             )
         if asked.get("sha256") != _digest(asked):
             raise ValueError(
                 f"{self.path / ASKED}: its checksum does not match, so it was damaged or edited; put it back. "
                 f"What can change does so by {command('resume', self.path)} train.steps=…; by hand, only data can"
             )
-        return {name: asked.get(name) for name in (*SEALED, "data")}
+        found = {name: asked.get(name) for name in (*SEALED, "data")}
+        TrainingRequest.read(found, self.path / ASKED)  # refuses wrong types
+        return found
+
+    @property
+    def request(self) -> TrainingRequest:
+        """The same as a record."""
+        return TrainingRequest.read(self.asked, self.path / ASKED)
 
     @cached_property
     def model_config(self) -> Model.Config:
         return Model.Config.parse(self.asked["model"], f"{self.path / ASKED}: model")
+
+    @cached_property
+    def data_config(self) -> Data.Config:
+        return Data.Config.parse(self.asked["data"], f"{self.path / ASKED}: data")
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -106,20 +119,20 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Spent on it so far, by its clock."""
+        """Training time so far, by its clock."""
         lines = list(self.clock)
-        if lines and "seconds" not in lines[-1]:
+        if lines and not is_number(lines[-1].get("seconds")):
             raise ValueError(f"{self.clock.path}: no seconds in its last line; it was damaged or edited, put it back")
         return lines[-1]["seconds"] if lines else 0.0
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
         """From the first to the last."""
-        folders = (path for path in _listed(self.path / CHECKPOINTS) if path.name.isdigit())
+        folders = (path for path in _listed(self.path / CHECKPOINTS) if path.name.isascii() and path.name.isdigit())
         return sorted((Checkpoint(path) for path in folders), key=lambda one: one.step)
 
     def checkpoint(self, step: int | None = None) -> Checkpoint | None:
-        """The one after `step` steps, or the last; whole. None if there is none yet."""
+        """The one after `step` steps, or the last, checked against its checksums. None if there is none yet."""
         there = self.checkpoints
         if step is not None and step not in [one.step for one in there]:
             steps = ", ".join(str(one.step) for one in there) or "none"

@@ -1,4 +1,4 @@
-"""What folders of results share: JSON that is whole or absent, a request that is sealed, one process at a time."""
+"""What folders of results share: JSON files that are whole or absent, requests with a checksum, a lock."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from sublayer.files import atomic
 
 FORMAT = 1
 SEAL = ("format", "sha256")
+DEEPEST = 100
+"""Levels of nesting that a file of ours may have; those we write have fewer than 30."""
 
 
 @contextmanager
 def held(folder: Path, what: str, files: tuple[str, ...] = ()) -> Iterator[None]:
-    """The folder, made if need be, for this process alone; the system frees the lock of one that dies.
+    """Lock the folder, made if need be, for this process; the system frees the lock of a process that dies.
 
-    what: the other process does, for whoever has to wait. files: that killed writers may have left unfinished.
+    what: the work in progress, for the message to a process that finds the lock taken. files: those whose unfinished
+    drafts, left by killed writers, are removed.
     """
     from filelock import FileLock, Timeout
 
@@ -44,8 +47,8 @@ def held(folder: Path, what: str, files: tuple[str, ...] = ()) -> Iterator[None]
 
 
 def ask(path: Path, asked: Mapping[str, Any], what: str, free: tuple[str, ...] = ()) -> None:
-    """Write a request down in a folder that is empty but for what begins with a dot; or see that it is the same as
-    before, but for what is `free` to change. For whoever holds the folder."""
+    """Write a request to a folder that holds no other files; or check that it equals the one there, except for the
+    fields that are `free` to change. The caller holds the lock."""
     if not path.exists():
         others = [file.name for file in path.parent.iterdir() if not file.name.startswith(".")]
         if others:
@@ -75,7 +78,7 @@ def differing(there: Any, here: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 
 def seal(path: Path, asked: Mapping[str, Any]) -> None:
-    """With a checksum, so that a request that was edited is not taken for what was done."""
+    """Write a request with a checksum, so that an edited request is not taken for the one that was carried out."""
     write(path, {"format": FORMAT, **asked, "sha256": digest(asked)})
 
 
@@ -97,19 +100,45 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def read(path: Path, needs: tuple[str, ...] = ()) -> dict[str, Any]:
-    """needs: names that must be in it."""
+    """An object from a file. needs: names that must be in it."""
     try:
-        data = json.loads(path.read_bytes())
+        text = path.read_bytes()
     except FileNotFoundError:
         raise ValueError(f"{path}: the file is missing; put it back, or begin again in another folder") from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read: {error}; it was damaged or edited, put it back") from None
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: not an object of JSON; it was damaged or edited, put it back")
+    except OSError as error:
+        raise ValueError(
+            f"{path}: cannot be read: {error.strerror or error}; make it readable, or put it back"
+        ) from None
+    data = parse(text, path)
     for name in needs:
         if name not in data:
             raise ValueError(f"{path}: no {name} in it; it was damaged or edited, put it back")
     return data
+
+
+def parse(text: bytes, path: Path) -> dict[str, Any]:
+    """An object of JSON; what is none, or is nested too deeply to be ours, is refused in one line."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ValueError(f"{path}: cannot be read: {why}; it was damaged or edited, put it back") from None
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: not an object of JSON; it was damaged or edited, put it back")
+    if _deeper(data, DEEPEST):
+        raise ValueError(f"{path}: cannot be read: it is nested too deeply; it was damaged or edited, put it back")
+    return data
+
+
+def _deeper(data: Any, levels: int) -> bool:
+    """Whether data is nested deeper than so many levels; level by level, so that depth costs no recursion."""
+    level = [data]
+    for _ in range(levels):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Wording: what is told to people, by every room from here on: counts with their nouns, commands that can be pasted."""
+"""Wording of messages: counts with their nouns, commands that can be pasted."""
 
 from __future__ import annotations
 

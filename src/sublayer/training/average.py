@@ -1,16 +1,15 @@
-"""Which checkpoints stay, and the mean of the last of them."""
+"""Which checkpoints are kept, and the mean weights of the last of them."""
 
 from __future__ import annotations
 
 import torch
 
-from sublayer.runs import Run
+from sublayer.runs import Progress, Run
 from sublayer.training.config import TrainConfig
-from sublayer.training.progress import Progress
 
 
 def keep(run: Run, config: TrainConfig, progress: Progress) -> None:
-    """The last ones stay, and the best."""
+    """Remove all checkpoints but the last ones and the best."""
     there = run.checkpoints
     last = {one.step for one in there[-max(config.keep, config.average) :]}
     for one in there:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from sublayer.runs import Progress
 from sublayer.runs.wording import plural
 from sublayer.training.config import TrainConfig
-from sublayer.training.progress import Progress
 
 
 class Stopwatch:
@@ -25,7 +25,7 @@ class Budget:
         self.config, self.watch = config, watch
 
     def spent(self, progress: Progress) -> float:
-        """From 0 to 1, the share of whichever budget is nearest to its end."""
+        """From 0 to 1: the largest share spent of any budget."""
         config = self.config
         shares = [
             progress.step / config.steps if config.steps else 0.0,
@@ -35,7 +35,7 @@ class Budget:
         return min(1.0, max(shares))
 
     def over(self, progress: Progress) -> str | None:
-        """Why training ends here; None if it goes on."""
+        """Why training ends here; None if it continues."""
         if self.config.patience and progress.stale >= self.config.patience:
             return f"no better score on valid in {plural(progress.stale, 'evaluation')}"
         return "the budget is spent" if self.spent(progress) >= 1 else None

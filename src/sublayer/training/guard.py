@@ -1,25 +1,25 @@
-"""When to stop because it has gone wrong: the weights of the last checkpoint are still good."""
+"""When to stop because training diverged: the weights of the last checkpoint are still good."""
 
 from __future__ import annotations
 
 import math
 
+from sublayer.runs import Progress
 from sublayer.training.config import TrainConfig
-from sublayer.training.progress import Progress
 
 
 class DivergedError(ValueError):
-    """The loss is no number any more, or far above where it began."""
+    """The loss is not a number any more, or far above the first."""
 
 
 def check(loss: float, norm: float, progress: Progress, config: TrainConfig, saved: int) -> None:
-    """Raise DivergedError if training has diverged; the first loss is what later ones are held against."""
+    """Raise DivergedError if training has diverged, by comparison with the first loss."""
     if wrong := _wrong(loss, norm, progress.first, config.explode):
         raise _diverged(wrong, progress, config, saved)
 
 
 def check_score(loss: float, progress: Progress, config: TrainConfig, saved: int) -> None:
-    """The same of a loss on valid, before its weights are saved; there, one that merely grows is no divergence."""
+    """The same for a loss on valid, before its weights are saved; there, a loss that merely grows is no divergence."""
     if not math.isfinite(loss):
         raise _diverged(f"the loss on valid is {loss}", progress, config, saved)
 

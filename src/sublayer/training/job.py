@@ -1,4 +1,4 @@
-"""From what a user asks to a trained run. `train` writes down what was asked; all training is `resume`."""
+"""From a request to a trained run. `begin` writes the request to a new folder; all training is `resume`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ import torch
 from sublayer.data import Data, prepare
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.runs import Checkpoint, Run, environment
+from sublayer.runs import Checkpoint, Notes, Run, environment
 from sublayer.runs.environment import differences
 from sublayer.runs.run import ASKED
+from sublayer.runs.wording import plural
 from sublayer.training import launch, request
 from sublayer.training.budget import Stopwatch
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World, find_device, started
 from sublayer.training.loop import train_on
-from sublayer.training.reporters import ProgressReporter, TensorBoard, teller
+from sublayer.training.reporters import ProgressReporter, TensorBoard, make_reporter
 from sublayer.training.trainee import Trainee, make_batches
 from sublayer.training.vocabulary import fit_vocab
 
 log = logging.getLogger("sublayer.training")
 
-LATER = ("steps", "tokens", "minutes", "patience", "keep", "average", "threads", "device", "tensorboard", "shard")
-"""What may change when a run goes on."""
+CHANGEABLE = ("steps", "tokens", "minutes", "patience", "keep", "average", "threads", "device", "tensorboard", "shard")
+"""Fields of a training that may change when it is resumed."""
 
 
 def train(
@@ -43,8 +44,24 @@ def train(
     quiet: bool | None = None,
 ) -> Run:
     """Train a model on a text or a task, in a new folder; it takes their vocabulary, then `changes` are made to it."""
-    run = begin(model, data, out, config or TrainConfig(), changes or {}, processes)
-    return resume(run, processes=processes, plugins=plugins, quiet=quiet)
+    settings = config or TrainConfig()
+    prepared = prepare_for(model, data, out, settings, processes)
+    run = begin(model, data, out, settings, changes or {}, processes, prepared=prepared)
+    return resume(run, processes=processes, plugins=plugins, quiet=quiet, prepared=prepared)
+
+
+def prepare_for(
+    model: Model.Config, data: Data.Config, out: Path | str, config: TrainConfig, processes: int = 1
+) -> Data:
+    """The data of a request, once what can be checked without it is."""
+    if started() > 1:
+        raise ValueError("train: several processes would each begin the run; use sublayer train --processes N")
+    launch.check(processes, config.batch)
+    Run(Path(out)).refuse_taken()
+    request.check_out(Path(out), data)
+    request.check_kind(model, data, config)
+    start = None if config.start is None else Run.open(Path(config.start).absolute())
+    return prepare(data, tokenizer=start.tokenizer if start else None)
 
 
 def begin(
@@ -54,22 +71,21 @@ def begin(
     config: TrainConfig,
     changes: Mapping[str, Any],
     processes: int = 1,
+    *,
+    prepared: Data | None = None,
 ) -> Run:
-    """The folder of a run that has not taken a step; what is wrong with the request is said before it is made."""
-    if started() > 1:
-        raise ValueError("train: several processes would each begin the run; use sublayer train --processes N")
-    launch.check(processes, config.batch)
-    Run(Path(out)).refuse_taken()
-    request.check_out(Path(out), data)
-    request.check_kind(model, data)
-    start = None if config.start is None else Run.open(Path(config.start).absolute())
-    text = prepare(data, tokenizer=start.tokenizer if start else None)
-    model = fit_vocab(model, changes, text)
+    """The folder of a run that has not taken a step. The request is checked before the folder is made.
+
+    prepared: what `prepare_for` gave for the same request.
+    """
+    text = prepare_for(model, data, out, config, processes) if prepared is None else prepared
+    model = fit_vocab(model, changes, text, config.objective)
     request.check_pair(model, config, text)
     world = World(config.device)
     request.check_memory(model, world.device)
-    make_batches(model, config, text, world, None)  # says if the text is too short
-    if start:
+    make_batches(model, config, text, world, None)  # refuses a text that is too short
+    if config.start is not None:
+        start = Run.open(Path(config.start).absolute())
         request.check_start(model, start)
         config = config.but(start=str(start.path))
     if config.tensorboard:
@@ -91,56 +107,62 @@ def resume(
     processes: int = 1,
     plugins: Sequence[str] = (),
     quiet: bool | None = None,
+    prepared: Data | None = None,
+    reporter: ProgressReporter | None = None,
 ) -> Run:
-    """Go on with a run from its last checkpoint, or from the one after `step` steps, to the end of its budget.
+    """Continue a run from its last checkpoint, or from the one after `step` steps, to the end of its budget.
 
     changes: to train's fields that may change on the way, such as a larger `steps`. plugins: modules that other
-    processes must import, too.
+    processes must import, too. prepared: the run's data, where the caller has it. reporter: instead of a bar or JSON.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
     if changes:
         config = changed(run, config, changes)
         check_further(run, config, step, processes)
-        run = write_down(run, config)
+        run = rewrite(run, config)
     launch.check(processes, config.batch)
     if processes > 1:
         with run.held():
-            pass  # it is free, or that is said at once
+            pass  # raises at once if another process holds it
         launch.launch(run.path, processes, step, plugins, quiet)
         return run
     with launch.reporting():
-        return _take_part(run, config, step, quiet)
+        return _train_here(run, config, step, reporter or make_reporter(quiet), prepared)
 
 
-def _take_part(run: Run, config: TrainConfig, step: int | None, quiet: bool | None) -> Run:
-    """Train in this process, alone or among others, of which the first one holds the run."""
+def _train_here(
+    run: Run, config: TrainConfig, step: int | None, reporter: ProgressReporter, prepared: Data | None
+) -> Run:
+    """Train in this process, alone or among others; the first one locks the run."""
     world = World(config.device)
     if not world.main:
-        return _resume(run, config, world, step, ProgressReporter())
+        return _resume(run, config, world, step, ProgressReporter(), prepared)
     with run.held():
-        tell = teller(quiet)
-        tell = TensorBoard(tell, run.path / "tensorboard") if config.tensorboard else tell
-        return _resume(run, config, world, step, tell)
+        reporter = TensorBoard(reporter, run.path / "tensorboard") if config.tensorboard else reporter
+        return _resume(run, config, world, step, reporter, prepared)
 
 
-def _resume(run: Run, config: TrainConfig, world: World, step: int | None, tell: ProgressReporter) -> Run:
-    settle_environment(run, config, world)
-    data = read_data(run, world)
+def _resume(
+    run: Run, config: TrainConfig, world: World, step: int | None, reporter: ProgressReporter, prepared: Data | None
+) -> Run:
+    restore_environment(run, config, world)
+    data = read_data(run, world) if prepared is None else prepared
     checkpoint = find_checkpoint(run, world, step)
     trainee = Trainee.make(run, config, data, world, checkpoint)
     if world.main:
+        warn_of_warmup(run, config)
         drop_later(run, trainee.progress.step)
-        run.metrics.cut(0 if checkpoint is None else checkpoint.notes["metrics"])
+        run.metrics.cut(0 if checkpoint is None else Notes.read(checkpoint).metrics)
         run.clock.mend()
     watch = Stopwatch(run.seconds)
     if world.main:
-        tell.start(title(run, config, data, trainee))
+        reporter.start(title(run, data, trainee))
     begun = trainee.progress.step
     try:
-        ended = train_on(trainee, run, config, data, world, watch, tell)
+        ended = train_on(trainee, run, config, data, world, watch, reporter)
     finally:
-        tell.stop()
+        reporter.stop()
         world.leave()
     if trainee.progress.step == begun and world.main:
         log.warning("%s: no step taken, %s; another train.steps, tokens, minutes or patience goes on", run.path, ended)
@@ -148,7 +170,7 @@ def _resume(run: Run, config: TrainConfig, world: World, step: int | None, tell:
 
 
 def find_checkpoint(run: Run, world: World, step: int | None) -> Checkpoint | None:
-    """The one that the first process finds: others may see its files later, or newer ones already."""
+    """The one that the first process finds: others may see its files later, or already newer ones."""
     found = run.checkpoint(None if world.restarts else step) if world.main else None
     if world.main and world.restarts:
         log.warning("%s: a process died; all go on from step %d", run.path, found.step if found else 0)
@@ -157,32 +179,32 @@ def find_checkpoint(run: Run, world: World, step: int | None) -> Checkpoint | No
 
 
 def drop_later(run: Run, step: int) -> None:
-    """Checkpoints of steps that are taken anew: what was measured on the way to them is cut."""
+    """Remove checkpoints of steps that are taken again: their lines of metrics are cut, too."""
     for one in reversed(run.checkpoints):
         if one.step > step:
             one.remove()
 
 
 def changed(run: Run, config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """What was asked, with other values, where they may change on the way."""
+    """The config with other values, where they may change on the way."""
     for key in changes:
-        if key.split(".")[0] not in LATER:
+        if key.split(".")[0] not in CHANGEABLE:
             raise ConfigError(
-                f"train.{key}: cannot change on the way; what can is {', '.join(LATER)}. Train anew, or start from "
-                f"this run's weights with sublayer train … {shlex.quote(f'train.start={run.path}')}"
+                f"train.{key}: cannot change on the way; what can is {', '.join(CHANGEABLE)}. Train anew, or start "
+                f"from this run's weights with sublayer train … {shlex.quote(f'train.start={run.path}')}"
             )
     return config.override(changes, "train")
 
 
-def write_down(run: Run, config: TrainConfig) -> Run:
-    """Another config for a run, which is opened again."""
+def rewrite(run: Run, config: TrainConfig) -> Run:
+    """Write another config to a run, and open it again."""
     with run.held():
         run.ask({**run.asked, "train": config.dump()})
     return Run.open(run.path)
 
 
 def check_further(run: Run, config: TrainConfig, step: int | None, processes: int) -> None:
-    """What would stop the run at once is said before anything is written down."""
+    """Refuse what would stop the run at once, before anything is written."""
     launch.check(processes, config.batch)
     find_device(config.device)
     run.checkpoint(step)
@@ -191,14 +213,13 @@ def check_further(run: Run, config: TrainConfig, step: int | None, processes: in
 
 
 def read_data(run: Run, world: World) -> Data:
-    """The text that the run began with; the first process makes what is not in the cache, the others read it."""
-    config = Data.Config.parse(run.asked["data"], f"{run.path / ASKED}: data")
+    """The text that the run began with; the first process fills the cache, the others read it."""
     if not world.main:
         world.wait()
-    data = prepare(config, tokenizer=run.tokenizer)
+    data = prepare(run.data_config, tokenizer=run.tokenizer)
     if world.main:
         world.wait()
-    if data.hash != run.asked["text"]:
+    if data.hash != run.request.text:
         raise ValueError(
             f"{run.path}: the text is not the one this run began with ({data.title} has "
             "changed); put it back, or train a new run"
@@ -206,8 +227,8 @@ def read_data(run: Run, world: World) -> Data:
     return data
 
 
-def settle_environment(run: Run, config: TrainConfig, world: World) -> None:
-    """As many threads as before; a warning where the rest is not as it was, since last bits may then differ."""
+def restore_environment(run: Run, config: TrainConfig, world: World) -> None:
+    """Set as many threads as before; warn where the machine or versions differ, since last bits may then differ."""
     recorded = {"processes": 1, "threads": torch.get_num_threads(), **run.environment}
     alike = recorded["processes"] == world.size
     torch.set_num_threads(config.threads or (int(recorded["threads"]) if alike else torch.get_num_threads()))
@@ -216,7 +237,25 @@ def settle_environment(run: Run, config: TrainConfig, world: World) -> None:
         log.warning("%s: results may differ in the last bits: %s", run.path, "; ".join(others))
 
 
-def title(run: Run, config: TrainConfig, data: Data, trainee: Trainee) -> str:
+def warn_of_warmup(run: Run, config: TrainConfig) -> None:
+    """Where the budget ends before the warm-up, the peak rate is never reached."""
+    steps = [config.steps] if config.steps else []
+    if config.tokens:
+        steps.append(-(-config.tokens // (config.batch * config.length * config.accumulate)))
+    if steps and config.warmup > min(steps):
+        log.warning(
+            "%s: train.warmup=%d is longer than the run of %s, so the learning rate rises to %.2g only, %.0f%% of the "
+            "peak; use a smaller train.warmup, or train longer",
+            run.path,
+            config.warmup,
+            plural(min(steps), "step"),
+            config.rate * min(steps) / config.warmup,
+            100 * min(steps) / config.warmup,
+        )
+
+
+def title(run: Run, data: Data, trainee: Trainee) -> str:
+    """What is trained on what, in one line."""
     params = run.model_config.cost().params
     done = f", from step {trainee.progress.step:,}" if trainee.progress.step else ""
     text = f"{len(data.train):,} tokens of {data.title}, vocabulary {data.vocab:,}"

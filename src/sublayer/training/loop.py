@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from sublayer.data import Batch, Data, Windows
+from sublayer.data import Batch, Data
 from sublayer.data.permutation import mix
 from sublayer.runs import Run
+from sublayer.runs.metrics import MetricsLine, TrainLine, ValidLine
 from sublayer.training import average, guard
 from sublayer.training.budget import Budget, Stopwatch
 from sublayer.training.config import TrainConfig
@@ -26,9 +26,15 @@ from sublayer.training.validation import validate
 
 
 def train_on(
-    trainee: Trainee, run: Run, config: TrainConfig, data: Data, world: World, watch: Stopwatch, tell: ProgressReporter
+    trainee: Trainee,
+    run: Run,
+    config: TrainConfig,
+    data: Data,
+    world: World,
+    watch: Stopwatch,
+    reporter: ProgressReporter,
 ) -> str:
-    """From where the trainee stands to the end of the budget; says why it ended."""
+    """From where the trainee stands to the end of the budget; returns why it ended."""
     progress, budget, schedule = trainee.progress, Budget(config, watch), config.schedule.build()
     recent = Recent()
     if world.agree(not run.checkpoints):
@@ -42,21 +48,20 @@ def train_on(
         recent.add(losses, norm)
         if not progress.first:  # a batch that asks for no answer has a loss of 0
             progress.first = world.mean(losses["loss"])
-        tell.step(progress, budget)
+        reporter.step(progress, budget)
 
         ended = world.agree(budget.over(progress)) if config.minutes else budget.over(progress)
         scores = bool(ended) or progress.step % config.evaluates_every == 0
         saves = bool(ended) or progress.step % config.saves_every == 0
         if scores or saves or progress.step % config.log_every == 0:
-            line = {"step": progress.step, "tokens": progress.tokens, "rate": rate, **recent.means(world)}
-            guard.check(line["loss"], line["norm"], progress, config, saved=saved)
-            record(run, world, tell, line, watch, data)
+            line = recent.line(progress.step, progress.tokens, rate, world)
+            guard.check(line.loss, line.norm, progress, config, saved=saved)
+            record(run, world, reporter, line, watch)
         if scores and len(data.valid) > 1:
-            score = validate(trainee, config, data, world)
-            guard.check_score(score["loss"], progress, config, saved)
-            progress.scored(score["loss"])
-            line = {"step": progress.step, "tokens": progress.tokens} | {f"valid_{k}": v for k, v in score.items()}
-            record(run, world, tell, line, watch, data)
+            line = ValidLine(progress.step, progress.tokens, validate(trainee, config, data, world))
+            guard.check_score(line.loss, progress, config, saved)
+            progress.scored(line.loss)
+            record(run, world, reporter, line, watch)
             ended = ended or (world.agree(budget.over(progress)) if config.minutes else budget.over(progress))
         if saves or ended:
             trainee.save(run, world)
@@ -64,7 +69,7 @@ def train_on(
             if world.main:
                 average.keep(run, config, progress)
     if world.main:
-        average.keep(run, config, progress)  # a process killed before it did leaves it to the next
+        average.keep(run, config, progress)  # again, for a process that was killed before it did
         if config.average:
             average.write(run, config.average)
     world.wait()
@@ -77,12 +82,12 @@ def take_step(trainee: Trainee, config: TrainConfig, world: World, rate: float) 
     torch.manual_seed(mix(config.seed, progress.step, world.rank))
     for group in trainee.optimizer.param_groups:
         group["lr"] = rate
-    trainee.objective.train()
+    trainee.wrapped.train()
     for n in range(config.accumulate):
         batch = next_batch(trainee, config, world)
-        with world.apart(trainee.objective) if n + 1 < config.accumulate else nullcontext():
+        with world.apart(trainee.wrapped) if n + 1 < config.accumulate else nullcontext():
             with torch.autocast(world.device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-                total, state, named = trainee.objective(batch, None if batch.fresh else trainee.state)
+                total, state, named = trainee.wrapped(batch, None if batch.fresh else trainee.state)
             (total / config.accumulate).backward()
         trainee.state = state if trainee.batches.carries else None
         losses = {name: losses.get(name, 0) + loss / config.accumulate for name, loss in named.items()}
@@ -96,18 +101,14 @@ def take_step(trainee: Trainee, config: TrainConfig, world: World, rate: float) 
 
 
 def next_batch(trainee: Trainee, config: TrainConfig, world: World) -> Batch:
-    """The next one, as long as rows are by now: lanes go on from there, others leave their ends unread."""
-    batches = trainee.batches
-    length = config.length_at(trainee.progress.step, batches.longest)
-    if isinstance(batches, Windows):  # where the next ones are follows from the full length
-        return next(batches).cut(length).to(world.device)
-    batches.length = length
-    return next(batches).to(world.device)
+    """The next one, with rows as long as they have grown by now."""
+    length = config.length_at(trainee.progress.step, trainee.batches.longest)
+    return trainee.batches.take(length).to(world.device)
 
 
 @dataclass
 class Recent:
-    """The steps since the last line."""
+    """Losses and norms of the steps since the last line of metrics."""
 
     losses: list[dict[str, Tensor]] = field(default_factory=list)
     norms: list[Tensor] = field(default_factory=list)
@@ -116,8 +117,14 @@ class Recent:
         self.losses.append(losses)
         self.norms.append(norm)
 
+    def line(self, step: int, tokens: int, rate: float, world: World) -> TrainLine:
+        """The means as a line of metrics; empties the lists."""
+        means = self.means(world)
+        norm = means.pop("norm")
+        return TrainLine(step, tokens, rate, means, norm)
+
     def means(self, world: World) -> dict[str, float]:
-        """Of each loss by name, and of the gradient's norm; then it begins anew."""
+        """Of each loss by name, and of the gradient's norm; empties the lists."""
         names = sorted({name for losses in self.losses for name in losses})  # all processes exchange in one order
         found = {name: [losses[name] for losses in self.losses if name in losses] for name in names}
         means = {name: world.mean(torch.stack(values).double().mean()) for name, values in found.items()}
@@ -126,9 +133,9 @@ class Recent:
         return {**means, "norm": norm}
 
 
-def record(run: Run, world: World, tell: ProgressReporter, line: dict[str, Any], watch: Stopwatch, data: Data) -> None:
-    """A line of metrics, and one of the clock beside it."""
+def record(run: Run, world: World, reporter: ProgressReporter, line: MetricsLine, watch: Stopwatch) -> None:
+    """Write a line of metrics, and one of the clock beside it."""
     if world.main:
-        run.metrics.add(line)
-        run.clock.add({"step": line["step"], "seconds": round(watch.seconds, 3)})
-        tell.line(line, data)
+        run.metrics.add(line.dump())
+        run.clock.add({"step": line.step, "seconds": round(watch.seconds, 3)})
+        reporter.line(line)

@@ -1,4 +1,4 @@
-"""What is wrong with a request to train, said before there is a run: impossible pairs of model, training and text."""
+"""Checks of a request to train, before there is a run: model, training and data that do not fit each other."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from pathlib import Path
 
 import torch
 
-from sublayer.data import Data, Dataset, Task
-from sublayer.data.base import TASK
-from sublayer.data.source import Folder
+from sublayer.data import Data
+from sublayer.evaluation.protocol import min_limit
 from sublayer.nn.config import ConfigError
-from sublayer.nn.embedding import Label
-from sublayer.nn.model import Decoder, EncoderDecoder, Model
-from sublayer.nn.model.single import SingleStack
+from sublayer.nn.model import Model
+from sublayer.objectives import choose
 from sublayer.runs import Run
 from sublayer.runs.environment import memory as machine_memory
 from sublayer.runs.wording import command
@@ -21,108 +19,77 @@ from sublayer.training.config import TrainConfig
 
 def check_out(out: Path, data: Data.Config) -> None:
     """A run in the folder that it learns from would read itself."""
-    source = data.source if isinstance(data, Dataset.Config) else None
-    if isinstance(source, Folder.Config) and out.absolute().is_relative_to(Path(source.path).expanduser().absolute()):
+    if data.folder is not None and out.absolute().is_relative_to(data.folder.absolute()):
         raise ValueError(
-            f"{out}: lies in {source.path}, whose files are the text, so the run would read itself; choose another "
+            f"{out}: lies in {data.folder}, whose files are the text, so the run would read itself; choose another "
             "folder for it, or name the files by a pattern in quotes ('*.md')"
         )
 
 
-def check_kind(model: Model.Config, data: Data.Config | None = None) -> None:
-    if isinstance(data, Task.Config) and not isinstance(model, Decoder.Config):
-        raise ConfigError(
-            f"{model.tag}: {TASK}{data.tag} is read and answered from left to right, as a decoder does; train a "
-            "decoder, such as gpt2"
-        )
-    if isinstance(model, EncoderDecoder.Config):
-        raise ConfigError(
-            f"{model.tag}: plain text has no pairs of source and target to learn from; train a decoder or an encoder"
-        )
-
-
-def check_pair(model: Model.Config, config: TrainConfig, data: Data) -> None:
-    """What model, training and data say of each other."""
-    if isinstance(data, Task):
-        check_answers(model, data)
-        check_rows(model, config, data)
-    else:
-        check_head(model)
-        check_length(model, config)
-    check_carry(model, config, data)
+def check_kind(model: Model.Config, data: Data.Config | None = None, config: TrainConfig | None = None) -> None:
+    """There must be an objective for the model on this kind of data, by default a plain text."""
+    choose(model, data, None if config is None else config.objective)
 
 
 def check_head(model: Model.Config) -> None:
-    assert isinstance(model, SingleStack.Config)
-    if not model.head.speaks:
-        raise ConfigError(
-            f"head={model.head.tag}: plain text has no answers to learn from; use a head that predicts tokens, such as "
-            "head=tied or head=masked_lm"
-        )
+    """The head must predict the tokens of a plain text."""
+    choose(model).check_model(model)
+
+
+def check_pair(model: Model.Config, config: TrainConfig, data: Data) -> None:
+    """What model, objective, training and data ask of each other."""
+    choose(model, data.config, config.objective).check(model, data)
+    if data.longest("train") is None:
+        check_length(model, config)
+    else:
+        check_rows(model, config, data)
+    check_carry(model, config, data)
 
 
 def check_length(model: Model.Config, config: TrainConfig) -> None:
-    for stack in model.stacks.values():
-        limit = getattr(stack.position, "limit", None)
-        if limit is not None and config.length > limit:
-            raise ConfigError(
-                f"train.length={config.length}: the model has {limit} learned positions; use a length up to {limit}, "
-                f"or position.limit={config.length}"
-            )
-
-
-def check_answers(model: Model.Config, data: Task) -> None:
-    """The head must have the task's answers, and no more of its own."""
-    assert isinstance(model, SingleStack.Config)
-    if data.classes is None and not model.head.speaks:
+    """Rows of a text must fit the positions there are."""
+    limit = min_limit(model)
+    if limit is not None and config.length > limit:
         raise ConfigError(
-            f"head={model.head.tag}: the answers of {data.title} are what it reads; use a head that predicts tokens, "
-            "such as head=tied"
-        )
-    fits = isinstance(model.head, Label.Config) and model.head.classes == data.classes
-    if data.classes is not None and not fits:
-        raise ConfigError(
-            f"head={model.head.tag}: {data.title} has {data.classes} answers, which are not what it reads; leave head "
-            f"and head.classes out, or use head=label head.classes={data.classes}"
+            f"train.length={config.length}: the model has {limit} learned positions; use a length up to {limit}, "
+            f"or position.limit={config.length}"
         )
 
 
-def check_rows(model: Model.Config, config: TrainConfig, data: Task) -> None:
-    """Without state an episode is read whole, and must fit the places there are."""
+def check_rows(model: Model.Config, config: TrainConfig, data: Data) -> None:
+    """Without state an episode is read whole, and must fit the positions there are."""
     if carries(model, config, data):
         return
-    longest = data.config.longest("train")
+    longest = data.longest("train") or config.length
     if config.grow_from is not None and config.grow_from > longest:
         raise ConfigError(
             f"train.grow_from={config.grow_from}: episodes of {data.title} have up to {longest} tokens; rows grow to "
             "whole episodes, use less"
         )
-    longest = max(longest, data.config.longest("valid"))
-    for stack in model.stacks.values():
-        limit = getattr(stack.position, "limit", None)
-        if limit is not None and longest > limit:
-            raise ConfigError(
-                f"{data.title}: has episodes of up to {longest} tokens, and the model {limit} learned positions; use "
-                f"position.limit={longest}, or shorter episodes"
-            )
+    longest, limit = max(longest, data.longest("valid") or 0), min_limit(model)
+    if limit is not None and longest > limit:
+        raise ConfigError(
+            f"{data.title}: has episodes of up to {longest} tokens, and the model {limit} learned positions; use "
+            f"position.limit={longest}, or shorter episodes"
+        )
 
 
 def carries(model: Model.Config, config: TrainConfig, data: Data | None = None) -> bool:
-    """Whether state goes from batch to batch."""
+    """Whether state is carried from batch to batch."""
     return (model.carries if config.carry is None else config.carry) and not (data is not None and data.alone)
 
 
 def check_carry(model: Model.Config, config: TrainConfig, data: Data | None = None) -> None:
-    """What is carried from batch to batch must neither grow with each of them nor run out of places."""
+    """A carried state must neither grow with each batch nor run out of positions."""
     if config.carry and data is not None and data.alone:
         raise ConfigError(f"train.carry: each episode of {data.title} stands for itself; leave it out")
     if not carries(model, config, data):
         return
     for stack in model.stacks.values():
-        if hasattr(stack.position, "limit"):
+        if getattr(stack.position, "limit", None) is not None:
             raise ConfigError(
-                f"train.carry: places are counted on from batch to batch, and {stack.position.tag} positions end; use "
-                "train.carry=false, or a position without end, such as rotary"
+                f"train.carry: positions are counted on from batch to batch, and {stack.position.tag} positions end; "
+                "use train.carry=false, or a position without end, such as rotary"
             )
         if any(getattr(part, "reach", 0) is None for part in stack.parts):
             raise ConfigError(
@@ -132,7 +99,7 @@ def check_carry(model: Model.Config, config: TrainConfig, data: Data | None = No
 
 
 def check_memory(model: Model.Config, device: torch.device) -> None:
-    """Weights, their gradients and two moments of each: more than all memory of the machine cannot be."""
+    """Weights, gradients and two moments of each must fit into the machine's memory."""
     params, there = model.cost().params, machine_memory()
     if device.type == "cpu" and there is not None and 4 * 4 * params > there:
         raise ConfigError(
@@ -156,6 +123,6 @@ def check_start(model: Model.Config, start: Run) -> None:
         start.checkpoint()
     except ValueError:
         raise ConfigError(
-            f"train.start={start.path}: its last checkpoint is damaged; {command('resume', start.path)} says what is "
-            "whole"
+            f"train.start={start.path}: its last checkpoint is damaged; {command('resume', start.path)} names one "
+            "that is whole"
         ) from None

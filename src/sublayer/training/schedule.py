@@ -1,4 +1,8 @@
-"""Schedules: what share of the highest learning rate a step takes; a function of step and budget, so not saved."""
+"""Schedules: the share of the peak learning rate at a step; a function of step and budget, so nothing is saved.
+
+The rate rises linearly in the warm-up, and the schedule begins after it: so the peak is reached, and the floor at the
+end of the budget.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,18 @@ class Schedule:
         self.config = config
 
     def rate(self, step: int, warmup: int, spent: float) -> float:
-        """The share at a step, counted from 0, of which `warmup` rise linearly; `spent` is the share of the budget."""
-        rise = min(1.0, (step + 1) / warmup) if warmup else 1.0
-        return rise * self.share(step + 1, max(1, warmup), min(1.0, spent))
+        """The share at a step, counted from 0. spent: the share of the budget spent before it."""
+        if step < warmup:
+            return (step + 1) / warmup
+        spent = min(1.0, spent)
+        # What the warm-up took, as if every step took alike: exact for a budget in steps, and for one in tokens or
+        # minutes no moment has to be remembered, so that a run that is resumed has the same rates.
+        warm = spent * warmup / step if warmup else 0.0
+        after = (spent - warm) / (1.0 - warm) if warm < 1.0 else 1.0
+        return self.share(step + 1, max(1, warmup), after)
 
     def share(self, step: int, warmup: int, spent: float) -> float:
-        """After the warm-up; step from 1, spent from 0 to 1."""
+        """After the warm-up; step from 1, spent from 0 to 1: of the budget that the warm-up left."""
         raise NotImplementedError
 
 
@@ -34,7 +44,7 @@ class Falling(Schedule):
 
     class Config(Schedule.Config):
         floor: float = Field(default=0.1, ge=0, le=1)
-        """The share that is left at the end."""
+        """The share of the peak at the end."""
 
     config: Falling.Config
 

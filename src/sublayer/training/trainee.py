@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sublayer.data import Batches, Data, Task
+from sublayer.data import Batches, Data
 from sublayer.nn.model import Model
 from sublayer.nn.state import State
-from sublayer.runs import Checkpoint, Run
+from sublayer.objectives import Objective, choose
+from sublayer.runs import Checkpoint, Notes, Progress, Run
 from sublayer.runs.structure import put_together, take_apart
-from sublayer.runs.wording import command
+from sublayer.runs.weights import load_weights, weights_of
 from sublayer.training import optimizer as optimizers
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World
-from sublayer.training.objective import Objective, objective
-from sublayer.training.progress import Progress
 from sublayer.training.recompute import recompute
 from sublayer.training.request import carries
 
@@ -27,12 +26,12 @@ from sublayer.training.request import carries
 @dataclass
 class Trainee:
     model: Model
-    made: Objective
+    objective: Objective
     """The model with its loss."""
-    objective: Any
-    """The same, as this process runs it: wrapped, where there are several."""
+    wrapped: Any
+    """The objective as this process runs it: inside DDP or FSDP2, where there are several processes."""
     optimizer: torch.optim.Optimizer
-    batches: Any
+    batches: Batches
     """Train, in the order it is read."""
     state: State | None = None
     """What is carried from batch to batch."""
@@ -43,83 +42,92 @@ class Trainee:
         """As it was at a checkpoint, or at the very beginning."""
         torch.manual_seed(config.seed)
         model = run.model_config.build()
-        notes: dict[str, Any] = {} if checkpoint is None else checkpoint.notes
+        notes = None if checkpoint is None else Notes.read(checkpoint)
         weights = first_weights(config) if checkpoint is None else checkpoint.tensors("model")
-        if weights is not None:
-            fill(model, weights, run.path if checkpoint is None else checkpoint.path)
+        if weights is not None or checkpoint is not None:
+            load_weights(model, weights or {}, run.path if checkpoint is None else checkpoint.path)
         model.to(world.device)
         if config.recompute:
             recompute(model)
-        made = objective(model, config.smoothing, config.mask, answers=isinstance(data, Task))
-        wrapped = world.wrap(made, shard=config.shard)
+        chosen = choose(run.model_config, data.config, config.objective)
+        objective = chosen.build(model, smoothing=config.smoothing, mask=config.mask)
+        batches = make_batches(run.model_config, config, data, world, None if notes is None else notes.cursor)
+        state = None if checkpoint is None or not batches.carries else read_state(checkpoint, world, model, config)
+        wrapped = world.wrap(objective, shard=config.shard)
         optimizer = config.optimizer.build(model.parameters(), config.rate)
-        batches = make_batches(run.model_config, config, data, world, notes.get("cursor"))
-        trainee = cls(model, made, wrapped, optimizer, batches, progress=Progress(**notes.get("progress", {})))
+        progress = Progress() if notes is None else notes.progress
+        trainee = cls(model, objective, wrapped, optimizer, batches, state, progress)
         if checkpoint is not None:
-            optimizers.load(optimizer, model, checkpoint.tensors("optimizer") or {}, world)
-            trainee.state = read_state(checkpoint, world)
+            stored = checkpoint.tensors("optimizer") or {}
+            optimizers.load(optimizer, model, stored, world, checkpoint.path, stepped=progress.step > 0)
         return trainee
 
     def save(self, run: Run, world: World) -> None:
-        """All processes take part; the first one writes."""
+        """Write a checkpoint. All processes take part; the first one writes."""
         weights = world.whole(self.model.state_dict())
-        kept = world.whole(optimizers.dump(self.optimizer, self.model))
+        moments = world.whole(optimizers.dump(self.optimizer, self.model))
         state = None if self.state is None else world.all_rows(self.state.detach())
         if world.main:
-            run.metrics.settle()
-            notes = {"progress": self.progress.dump(), "cursor": self.batches.cursor, "metrics": run.metrics.size}
-            tensors = {"model": weights, "optimizer": kept}
+            run.metrics.flush()
+            carried, tensors = None, {"model": weights, "optimizer": moments}
             if state is not None:
-                notes["carried"], tensors["carried"] = take_apart(state)
-            run.save(self.progress.step, notes, **tensors)
-        # From here both a process that goes on and one that resumes have the state as it was written, strides and all.
+                carried, tensors["carried"] = take_apart(state)
+            notes = Notes(self.progress, self.batches.cursor, run.metrics.size, carried)
+            run.save(self.progress.step, notes.dump(), **tensors)
+        # From here a process that continues and one that resumes have the state as it was written, strides and all.
         self.state = None if self.state is None else self.state.map(_copy)
         world.wait()
 
 
-def read_state(checkpoint: Checkpoint, world: World) -> State | None:
-    tensors = checkpoint.tensors("carried")
-    if tensors is None:
+def read_state(checkpoint: Checkpoint, world: World, model: Model, config: TrainConfig) -> State | None:
+    """The carried state, once it is known to be one that the model makes of such batches."""
+    tensors, carried = checkpoint.tensors("carried"), Notes.read(checkpoint).carried
+    if tensors is None or carried is None:
         return None
-    # Copies: tensors read from a file may lie where vector code takes another path, with other last bits.
+    # Copies: tensors read from a file may lie at addresses where vector code takes another path, with other last bits.
     own = {name: _copy(tensor).to(world.device) for name, tensor in tensors.items()}
-    return world.own_rows(put_together(checkpoint.notes["carried"], own))
+    ids_BL = torch.zeros(config.batch, min(config.length, TRIED), dtype=torch.long, device=world.device)
+    mode = model.training
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            model.eval()
+            state = put_together(carried, own, like=model(ids_BL)[1])
+            model(ids_BL, state.fork())
+    except (ValueError, RuntimeError, TypeError, IndexError) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(
+            f"{checkpoint.path}: its carried state does not fit the model: {why[:200]}. Train again, or use another "
+            "checkpoint by --step"
+        ) from None
+    finally:
+        model.train(mode)
+    return world.own_rows(state)
+
+
+TRIED = 8
+"""Tokens of a row that a carried state is tried with."""
 
 
 def _copy(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
-def fill(model: Model, weights: dict[str, Tensor], origin: Path) -> None:
-    """Give a model its weights."""
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        said = " ".join(str(error).splitlines()[1].split())
-        raise ValueError(
-            f"{origin}: its weights are not those of the model ({said[:120]}); use the version of Sublayer, and of "
-            "your plug-ins, that it was trained with"
-        ) from None
-
-
 def first_weights(config: TrainConfig) -> dict[str, Tensor] | None:
-    """Of the run to start from, if there is one."""
-    if config.start is None:
-        return None
-    return weights_of(Run.open(config.start))
-
-
-def weights_of(run: Run, step: int | None = None) -> dict[str, Tensor]:
-    """Those a run stands for: averaged, if it was asked for and is done; else of its last checkpoint."""
-    checkpoint = run.checkpoint(step)
-    if checkpoint is None:
-        raise ValueError(f"{run.path}: no checkpoint yet; {command('resume', run.path)} goes on with the training")
-    return checkpoint.tensors("average") or checkpoint.tensors("model") or {}
+    """Those of the run to start from, if there is one."""
+    return None if config.start is None else weights_of(Run.open(config.start))
 
 
 def make_batches(
-    model: Model.Config, config: TrainConfig, data: Data, world: World, cursor: dict[str, Any] | None
+    model: Model.Config, config: TrainConfig, data: Data, world: World, cursor: Mapping[str, Any] | None
 ) -> Batches:
-    carry = carries(model, config, data)
-    own: dict[str, Any] = {"seed": config.seed, "rank": world.rank, "world": world.size, "cursor": cursor}
-    return data.batches(config.batch, config.length, carry=carry, **own)
+    """Train, from its beginning, or from where a cursor stands."""
+    place: dict[str, Any] = {"seed": config.seed, "rank": world.rank, "world": world.size, "cursor": cursor}
+    try:
+        return data.batches(config.batch, config.length, carry=carries(model, config, data), **place)
+    except (KeyError, TypeError) as error:
+        if cursor is None:
+            raise
+        raise ValueError(
+            f"cursor: {dict(cursor)} is not one of these batches ({type(error).__name__}: {error}); use another "
+            "checkpoint by --step, or train again"
+        ) from None

@@ -1,4 +1,4 @@
-"""A model's vocabulary, fitted to a text; and its head, to the answers of a task."""
+"""A model's vocabulary, fitted to its data; and its head, to the answers of a task."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 from sublayer.data import Data
 from sublayer.nn.config import ConfigError
-from sublayer.nn.embedding import Label, TiedHead, TokenEmbedding
-from sublayer.nn.model import Encoder, Model
+from sublayer.nn.embedding import Head, Label, TiedHead, TokenEmbedding
+from sublayer.nn.model import Model
+from sublayer.objectives import Objective
+from sublayer.objectives.answers import labels
 
 log = logging.getLogger("sublayer.training")
 
@@ -17,16 +19,19 @@ PLAIN: dict[str, tuple[Any, tuple[str, ...]]] = {
     "embedding": (TokenEmbedding.Config, ("dropout", "scale", "norm", "types")),
     "head": (TiedHead.Config, ("bias",)),
 }
-"""What stands in for clusters where there are none, and what it keeps of them."""
+"""What replaces an embedding or head with clusters where the vocabulary is too small for them, and its fields that are
+copied."""
 
 
-def fit_vocab(model: Model.Config, changes: Mapping[str, Any], data: Data) -> Model.Config:
-    """The model with as many ids as the text has, and then with the changes.
+def fit_vocab(
+    model: Model.Config, changes: Mapping[str, Any], data: Data, objective: Objective.Config | None = None
+) -> Model.Config:
+    """The model with as many ids as the data has, and then with the changes.
 
-    An encoder has one id more, to hide others behind. A vocabulary that the changes name may be larger, not smaller.
-    Where answers are no ids, the head becomes one of labels, unless the changes name another.
+    Model or objective may need ids beside those of the data, such as a mask. A vocabulary that the changes name may be
+    larger, not smaller. Where answers are no ids, the head becomes one of labels, unless the changes name another.
     """
-    needed = data.vocab + (1 if isinstance(model, Encoder.Config) else 0)
+    needed = data.vocab + max(model.extra_ids, 0 if objective is None else objective.extra_ids)
     wanted = changes.get("vocab", needed)
     chosen = any(key in ("embedding", "head") or key.endswith(".cutoffs") for key in changes)
     fits = fitted(model, wanted) if isinstance(wanted, int) and not chosen else {}
@@ -43,20 +48,20 @@ def fit_vocab(model: Model.Config, changes: Mapping[str, Any], data: Data) -> Mo
 
 
 def fitted(model: Model.Config, vocab: int) -> dict[str, Any]:
-    """What changes with the vocabulary: clusters of rare words that a smaller one does not reach are left out."""
+    """What changes with the vocabulary: clusters of rare words beyond its end are left out."""
     changes: dict[str, Any] = {"vocab": vocab}
-    for place, (plain, kept) in PLAIN.items():
-        config = getattr(model, place)
+    for part, (plain, copied) in PLAIN.items():
+        config = getattr(model, part)
         cutoffs = getattr(config, "cutoffs", ())
         reached = [cutoff for cutoff in cutoffs if cutoff < vocab]
         if reached:
-            changes[f"{place}.cutoffs"] = reached
+            changes[f"{part}.cutoffs"] = reached
         elif cutoffs:
-            log.info("%s: a vocabulary of %d has no rare words; one matrix takes the place of clusters", place, vocab)
-            changes[place] = plain(**{name: getattr(config, name) for name in kept})
+            log.info("%s: a vocabulary of %d has no rare words; one matrix replaces the clusters", part, vocab)
+            changes[part] = plain(**{name: getattr(config, name) for name in copied})
     return changes
 
 
-def answering(model: Any, classes: int) -> Label.Config:
-    """A head of so many labels."""
-    return model.head.but(classes=classes) if isinstance(model.head, Label.Config) else Label.Config(classes=classes)
+def answering(model: Any, classes: int) -> Head.Config:
+    """A head with so many labels."""
+    return Label.Config(classes=classes) if labels(model.head) is None else model.head.but(classes=classes)

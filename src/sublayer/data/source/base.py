@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from sublayer.data.source.text8 import text8
@@ -40,6 +41,11 @@ class Source:
 
         def build(self) -> Source:
             return self.owner(self)
+
+        @property
+        def folder(self) -> Path | None:
+            """The folder that is read, where one is named."""
+            return None
 
         @property
         def options(self) -> dict[str, object]:

@@ -15,6 +15,10 @@ class Folder(Files):
     class Config(Source.Config, tag="folder"):
         path: str
 
+        @property
+        def folder(self) -> Path:
+            return Path(self.path).expanduser()
+
     config: Config
 
     def find(self) -> list[Path]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
 from sublayer.data.base import TASK, Data
+from sublayer.data.batches import Batch
 from sublayer.data.splits import NAMES
-from sublayer.data.tasks.batches import Chains, Episodes
+from sublayer.data.tasks.batches import Chains, Episodes, exam
 from sublayer.data.tasks.dice import Dice
 from sublayer.data.tasks.examples import Block, Examples
-from sublayer.data.tokenizer import Symbols
 from sublayer.files import cache
+from sublayer.data.tokenizer import Symbols, Tokenizer
 from sublayer.nn.config import ConfigError, Count, unknown
 
 FORMAT = 1
@@ -26,9 +28,12 @@ MOST = 2**28
 
 
 class Task(Data):
-    """Abstract: a kind says what is read, what is answered, and draws episodes."""
+    """Abstract: a kind defines what is read, what is answered, and draws episodes."""
 
     class Config(Data.Config):
+        gives: ClassVar[str] = "answers"
+        prefix: ClassVar[str] = TASK
+
         episodes: Count = 10_000
         """Of a task: how many train has."""
         valid: Count = 500
@@ -40,6 +45,20 @@ class Task(Data):
 
         def build(self) -> Task:
             return self.owner(self)
+
+        @classmethod
+        def named(cls, name: str) -> Task.Config:
+            return Task.named(name)
+
+        def prepare(self, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Task:
+            """A task has symbols of its own, so those of a trained model must be the same."""
+            task = self.build()
+            if tokenizer is not None and tokenizer != task.tokenizer:
+                raise ValueError(
+                    f"{task.title}: is written in {' '.join(task.symbols)}, and the model was trained on other tokens; "
+                    "use the task, or the text, that it was trained on"
+                )
+            return task
 
         def longest(self, part: str) -> int:
             """Tokens that an episode of a part can have."""
@@ -76,7 +95,7 @@ class Task(Data):
 
     @staticmethod
     def names() -> list[str]:
-        return sorted(tag for tag, kind in Data.Config.registry.items() if issubclass(kind, Task.Config))
+        return sorted(tag for tag, kind in Data.Config.registry.items() if getattr(kind, "prefix", "") == TASK)
 
     @property
     def title(self) -> str:
@@ -98,6 +117,9 @@ class Task(Data):
     def test(self) -> Examples:
         return draw(self.config.to_json(), "test")
 
+    def longest(self, split: str) -> int:
+        return self.config.longest(split)
+
     def make(self, dice: Dice, count: int, part: str) -> Block:
         """So many episodes."""
         raise NotImplementedError
@@ -115,6 +137,20 @@ class Task(Data):
     ) -> Episodes | Chains:
         own: dict[str, Any] = {"seed": seed, "rank": rank, "world": world, "cursor": cursor}
         return Chains(self.train, batch, length, **own) if carry else Episodes(self.train, batch, **own)
+
+    def sweep(
+        self,
+        split: str,
+        batch: int,
+        length: int,
+        *,
+        carry: bool,
+        limit: int | None = None,
+        rank: int = 0,
+        world: int = 1,
+    ) -> Iterator[Batch]:
+        examples = getattr(self, split).beginning(limit)
+        return exam(examples, batch, length, carry=carry, rank=rank, world=world)
 
 
 @lru_cache(maxsize=len(NAMES))

@@ -12,6 +12,7 @@ Cursors are as those of texts. Rows are padded on the right; what is not asked f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,10 +120,8 @@ class Chains(Batches):
         return _take(self.examples, place_BL[self.row_B], fresh=fresh, share=_share(asked_B, self.row_B))
 
 
-def exam(
-    examples: Examples, batch: int, length: int, *, carry: bool, rank: int = 0, world: int = 1
-) -> Iterator[tuple[Batch, Int64[np.ndarray, "B L"]]]:
-    """Every episode once, and which one each place belongs to: a row each, or in lanes of segments (carry).
+def exam(examples: Examples, batch: int, length: int, *, carry: bool, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+    """Every episode once, a row each, or in lanes of segments (carry); batches have the episode of each token.
 
     What fills up rows and lanes has weight 0. Each of `world` processes takes its rows of as many batches.
     """
@@ -134,12 +133,10 @@ def exam(
         number_B = start + np.arange(batch)
         episode_B = np.minimum(number_B, examples.episodes - 1)
         found = _rows(examples, episode_B, row_B, number_B < examples.episodes)
-        yield found, np.broadcast_to(episode_B[row_B, None], found.inputs_BL.shape)
+        yield replace(found, episode_BL=torch.from_numpy(episode_B[row_B, None]).expand(found.inputs_BL.shape))
 
 
-def _segments(
-    examples: Examples, batch: int, length: int, row_B: np.ndarray
-) -> Iterator[tuple[Batch, Int64[np.ndarray, "B L"]]]:
+def _segments(examples: Examples, batch: int, length: int, row_B: np.ndarray) -> Iterator[Batch]:
     start_B, stop_B = _lanes(examples, batch)
     lane = int((stop_B - start_B).max())
     for position in range(0, lane, length):
@@ -147,7 +144,8 @@ def _segments(
         there_BL = place_BL < stop_B[row_B, None]
         place_BL = np.minimum(place_BL, len(examples) - 1)
         episode_BL = np.searchsorted(examples.start_E, place_BL, side="right") - 1
-        yield _take(examples, place_BL, there_BL, fresh=position == 0), episode_BL
+        fields = {"fresh": position == 0, "episode_BL": torch.from_numpy(episode_BL)}
+        yield _take(examples, place_BL, there_BL, **fields)
 
 
 def _lanes(examples: Examples, batch: int) -> tuple[Int64[np.ndarray, " B"], Int64[np.ndarray, " B"]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -16,10 +15,9 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from sublayer.data import Batch
 from sublayer.nn.embedding import cross_entropy
-from sublayer.nn.model import Encoder, Model
+from sublayer.nn.model import Model
 from sublayer.nn.stack import Stack
-from sublayer.training import TrainConfig
-from sublayer.training.objective import MaskedTokens
+from sublayer.objectives import choose
 
 
 def stack_of(model: Model) -> Stack:
@@ -51,10 +49,7 @@ def still(model: Model) -> Iterator[None]:
 
 def posed(model: Model, batch: Batch) -> Batch:
     """What the model is asked: the next tokens, or those hidden from an encoder."""
-    if not isinstance(model, Encoder):
-        return batch
-    inputs_BL, chosen_BL = MaskedTokens(model, 0.0, TrainConfig().mask).hide(batch.inputs_BL, batch.weights_BL)
-    return replace(batch, inputs_BL=inputs_BL, targets_BL=batch.inputs_BL.masked_fill(~chosen_BL, -100))
+    return choose(model.config).build(model).pose(batch)
 
 
 def loss_of(model: Model, batch: Batch) -> Float[Tensor, ""]:

@@ -77,7 +77,7 @@ def measured(searcher: Searcher, recent: dict[str, Recent]) -> dict[str, Any]:
 def save(searcher: Searcher, run: Run) -> None:
     """The last checkpoint alone stays."""
     notes, tensors = searcher.save()
-    run.metrics.settle()
+    run.metrics.flush()
     run.save(searcher.step, {**notes, "metrics": run.metrics.size}, **tensors)
     for one in run.checkpoints[:-1]:
         one.remove()

@@ -21,17 +21,17 @@ from sublayer.nas.supernet.plan import Plan
 from sublayer.nas.supernet.stack import Supernet
 from sublayer.nn.model import Model
 from sublayer.nn.model.single import SingleStack
-from sublayer.runs import Checkpoint
+from sublayer.objectives import choose
+from sublayer.runs import Checkpoint, Progress
 from sublayer.runs.structure import put_together, take_apart
+from sublayer.runs.weights import load_weights
 from sublayer.training import optimizer as optimizers
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World
 from sublayer.training.loop import take_step
-from sublayer.training.objective import objective
 from sublayer.training.optimizer import Adam
-from sublayer.training.progress import Progress
 from sublayer.training.recompute import recompute
-from sublayer.training.trainee import Trainee, fill
+from sublayer.training.trainee import Trainee
 
 ROLES = ("weights", "architecture")
 ARCHITECTURE = "stack.preference_NC"
@@ -67,11 +67,11 @@ class Searcher:
         torch.manual_seed(train.seed)
         model, notes = config.build(), {} if checkpoint is None else checkpoint.notes
         if checkpoint is not None:
-            fill(model, checkpoint.tensors("model") or {}, checkpoint.path)
+            load_weights(model, checkpoint.tensors("model") or {}, checkpoint.path)
         model.to(world.device)
         if train.recompute:
             recompute(model)
-        made, configs = objective(model, train.smoothing, train.mask), roles(train)
+        made, configs = choose(config).build(model, smoothing=train.smoothing, mask=train.mask), roles(train)
         moved = {role: parameters(model, role) for role in ROLES}
         built = {
             "weights": train.optimizer.build(moved["weights"], train.rate),
@@ -89,7 +89,7 @@ class Searcher:
             )
             for role in ROLES
         }
-        plan = Plan.of(search, epoch(trainees["weights"].batches))
+        plan = Plan.of(search, epoch(batches(config, configs["weights"], texts["weights"])))
         stack = model.stack
         assert isinstance(stack, Supernet)
         stack.remembers = isinstance(trainees["weights"].batches, Lanes)

@@ -1,0 +1,76 @@
+"""The lines of metrics.jsonl, as records: what a training writes, and what reports, comparisons and searches read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+VALID = "valid_"
+OWN = ("step", "tokens", "rate", "norm")
+
+
+@dataclass(frozen=True)
+class TrainLine:
+    """Means over the steps since the line before."""
+
+    step: int
+    tokens: int
+    rate: float
+    """The learning rate of the last of these steps."""
+    losses: Mapping[str, float]
+    """`loss`, and auxiliary losses by name."""
+    norm: float
+    """Of the gradient, before clipping."""
+
+    @property
+    def loss(self) -> float:
+        return self.losses["loss"]
+
+    def dump(self) -> dict[str, Any]:
+        return {"step": self.step, "tokens": self.tokens, "rate": self.rate, **self.losses, "norm": self.norm}
+
+
+@dataclass(frozen=True)
+class ValidLine:
+    """The figures on valid at a step."""
+
+    step: int
+    tokens: int
+    figures: Mapping[str, float]
+    """`loss`, and what else the objective measures."""
+
+    @property
+    def loss(self) -> float:
+        return self.figures["loss"]
+
+    def dump(self) -> dict[str, Any]:
+        figures = {VALID + name: value for name, value in self.figures.items()}
+        return {"step": self.step, "tokens": self.tokens, **figures}
+
+
+MetricsLine = TrainLine | ValidLine
+
+
+def read_lines(lines: Iterable[Mapping[str, Any]]) -> list[MetricsLine]:
+    """Records of the lines that are whole; a line without a step, tokens or a loss is none of ours."""
+    return [record for line in lines if (record := read_line(line)) is not None]
+
+
+def read_line(line: Mapping[str, Any]) -> MetricsLine | None:
+    numbers = {name: value for name, value in line.items() if is_number(value)}
+    if not {"step", "tokens"} <= numbers.keys():
+        return None
+    step, tokens = int(numbers["step"]), int(numbers["tokens"])
+    figures = {name.removeprefix(VALID): value for name, value in numbers.items() if name.startswith(VALID)}
+    if "loss" in figures:
+        return ValidLine(step, tokens, figures)
+    losses = {name: value for name, value in numbers.items() if name not in OWN}
+    if "loss" not in losses:
+        return None
+    return TrainLine(step, tokens, numbers.get("rate", math.nan), losses, numbers.get("norm", math.nan))
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
