@@ -135,11 +135,15 @@ class Predictor:
             readings.append(self.read(config))
         return readings
 
+    def close(self) -> None:
+        """End the process that measures."""
+        self.table.close()
+
     def __enter__(self) -> Predictor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.table.__exit__()
+        self.close()
 
     def _raw(self, config: Model.Config) -> tuple[float, np.ndarray, int]:
         """Seconds before the correction, what the correction is made from, and bytes."""

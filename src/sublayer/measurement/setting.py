@@ -30,8 +30,8 @@ class Setting(Config, tag="setting"):
     """Processor threads; null: one for each core this process may use."""
     device: str = "cpu"
 
-    def settled(self) -> Setting:
-        """With the number of threads that is meant."""
+    def resolved(self) -> Setting:
+        """With the default number of threads filled in."""
         return self if self.threads else self.but(threads=len(os.sched_getaffinity(0)) if _LINUX else os.cpu_count())
 
     def remembered(self, config: Model.Config) -> int:

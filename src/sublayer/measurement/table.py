@@ -88,7 +88,7 @@ class Table:
     """Readings on disk, one file for each device and setting; entries are made of them."""
 
     def __init__(self, setting: Setting, folder: Path | str | None = None, plugins: Sequence[str] = ()) -> None:
-        self.setting, self.plugins = setting.settled(), plugins
+        self.setting, self.plugins = setting.resolved(), plugins
         self.device = fingerprint(self.setting.device, self.setting.threads)
         name = f"{self.device['id']}-{cache.key(setting=self.setting.dump())[:12]}.jsonl"
         self.lines = Lines(cache.folder(folder) / "measurement" / name)
@@ -160,6 +160,10 @@ class Table:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process that measures."""
         if self._worker is not None:
             self._worker.__exit__()
             self._worker = None
