@@ -24,7 +24,6 @@ from sublayer.measurement.specimen import Kind, copies
 from sublayer.measurement.worker import Worker
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Lines
 
 TOLERANCE, SECONDS = 0.03, 0.25
@@ -76,7 +75,7 @@ class Rung:
         return 1 if self.kind.part is None else copies(self.kind.model(self.dim, self.inner))
 
     @property
-    def specimen(self) -> SingleStack.Config:
+    def specimen(self) -> Model.Config:
         return self.kind.model(self.dim, self.inner, self.copies)
 
     @cached_property

@@ -36,7 +36,7 @@ def _maximized(name: str) -> bool:
 def read_goals(given: str | Sequence[str | SearchGoal]) -> tuple[SearchGoal, ...]:
     """Two or three objectives: `decoder_params,latency,memory`."""
     items = given.split(",") if isinstance(given, str) else given
-    goals = tuple(item if isinstance(item, SearchGoal) else read_goal(item) for item in items)
+    goals = tuple(read_goal(item) if isinstance(item, str) else item for item in items)
     names = [goal.name for goal in goals]
     if len(names) not in (2, 3) or len(set(names)) != len(names):
         raise ValueError(

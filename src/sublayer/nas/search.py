@@ -71,12 +71,21 @@ def search(
     if train and text is None:
         raise ValueError(f"train={train}: there is no text to train on; add --data FILE")
     goals, most = read_goals(objectives), read_limits(limits or {})
-    setting = (setting or Setting()).resolved()
+    measured: Setting = (setting or Setting()).resolved()
     pool, reporter = pool or executors.pool(), reporter or SearchReporter()
     if sources is None:
-        figures, where = {*(goal.name for goal in goals), *most}, {"pool": pool, "plugins": plugins}
-        how = {"seed": seed, "seconds": seconds, "reporter": reporter, **where}
-        sources = on_this_device(figures, most, setting, text, **how)
+        figures = {*(goal.name for goal in goals), *most}
+        sources = on_this_device(
+            figures,
+            most,
+            measured,
+            text,
+            seed=seed,
+            seconds=seconds,
+            pool=pool,
+            plugins=plugins,
+            reporter=reporter,
+        )
     request = SearchRequest(
         space=space.dump(),
         objectives=goals,
@@ -85,7 +94,7 @@ def search(
         seed=seed,
         population=population,
         iterations=iterations,
-        counted=CountedFor(length=setting.length, memory=setting.memory),
+        counted=CountedFor(length=measured.length, memory=measured.memory),
         setting=sources.setting,
         device=sources.device,
         text=sources.text,
@@ -96,7 +105,7 @@ def search(
         with sources:
             for stage in sources.stages:
                 stage.prepare(space)
-            evaluator = Evaluator([CountStage(setting.length, setting.memory), *sources.stages], goals, most)
+            evaluator = Evaluator([CountStage(measured.length, measured.memory), *sources.stages], goals, most)
             journal = Journal(folder.journal, STUDY, space, goals)
             progress = explore(candidates, evaluator, trials, journal, reporter)
             result = carry_over(find_front(request, progress), folder.read_result())

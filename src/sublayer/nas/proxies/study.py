@@ -29,7 +29,7 @@ from sublayer.nas.proxies.judging import judge
 from sublayer.nas.proxies.scoring import score_all
 from sublayer.nas.space import Space
 from sublayer.nn.config import ConfigError
-from sublayer.nn.model import Encoder, Model
+from sublayer.nn.model import Model
 from sublayer.runs import Run, sealed_json
 from sublayer.runs.lines import Lines
 from sublayer.training import TrainConfig
@@ -138,8 +138,7 @@ class Study:
     def sample(self) -> list[Model.Config]:
         """Different models of the space, with the text's vocabulary. A larger sample begins with the smaller one."""
         data = prepare(self.request.data)
-        hides = isinstance(self.request.space.base, Encoder.Config)
-        space = self.request.space.fitted(data.vocab + hides)
+        space = self.request.space.fitted(data.vocab + self.request.space.base.extra_ids)
         rng, found, idle = Random(self.request.seed), dict[str, Model.Config](), 0
         while len(found) < self.request.models and idle < TRIES:
             made = space.candidate(space.sample(rng))

@@ -18,7 +18,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.attention import MultiHead
 from sublayer.nn.stack import Stack
 
 FORMAT = 1
@@ -28,7 +27,7 @@ def figures(
     stack: Stack.Config, letters: str, results: Sequence[dict[str, Any]], scores: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """`stack` is the base's; `results` has one item per seed, `scores` one per run."""
-    attention = [letter for letter, part in stack.alphabet.items() if isinstance(part, MultiHead.Config)]
+    attention = [letter for letter, part in stack.alphabet.items() if part.attends]
     of = {kind: [score for score in scores if score["kind"] == kind] for kind in ("searched", "base", "par")}
     found = {score["seed"]: score["perplexity"] for score in of["searched"]}
     return {

@@ -24,7 +24,6 @@ from sublayer.data.tokenizer import Tokenizer
 from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nn.config import Config
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Run, sealed_json
 from sublayer.training.config import TrainConfig
 
@@ -78,10 +77,8 @@ class SupernetFolder:
         return sealed_json.read_asked(self.path / REQUEST)
 
     @property
-    def base(self) -> SingleStack.Config:
-        config = Model.Config.parse(self.request["model"], f"{self.path / REQUEST}: model")
-        assert isinstance(config, SingleStack.Config)
-        return config
+    def base(self) -> Model.Config:
+        return Model.Config.parse(self.request["model"], f"{self.path / REQUEST}: model")
 
     @property
     def search(self) -> SearchConfig:

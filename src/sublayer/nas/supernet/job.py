@@ -17,11 +17,10 @@ from sublayer.nas.supernet.loop import read_data, search_seed, settle_environmen
 from sublayer.nas.supernet.plan import Plan
 from sublayer.nas.supernet.reporters import SupernetReporter
 from sublayer.nas.supernet.retraining import retrain, retrainings
-from sublayer.nas.supernet.stack import over
+from sublayer.nas.supernet.stack import over, stack_of
 from sublayer.nn import layout as layouts
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
 from sublayer.runs import environment, sealed_json
 from sublayer.training import TrainConfig, request
 from sublayer.training.distribution import World, started
@@ -58,7 +57,7 @@ def search(
     text = check(model, data, folder.path, train)
     base = stretched(fit_vocab(model, changes or {}, text), sublayers)
     check_base(base, config, train, text, retrained)
-    par = coefficients(base.stack.layout, par) if retrained else ()
+    par = coefficients(stack_of(base).layout, par) if retrained else ()
     read = {"model": base.dump(), "data": text.config.dump(), "text": text.hash}
     request = {**read, "search": config.dump(), "train": train.dump(), "seeds": list(seeds), "par": list(par)}
     folder.check(request)
@@ -81,12 +80,12 @@ def _search(
     data, base, letters = read_data(folder), folder.base, folder.search.letters
     results = [search_seed(folder, seed, data, reporter) for seed in seeds]
     scores: list[dict[str, Any]] = []
-    planned = list(retrainings(base.stack.layout, results, seeds, par)) if retrained else []
+    planned = list(retrainings(stack_of(base).layout, results, seeds, par)) if retrained else []
     for number, one in enumerate(planned, 1):
         reporter.retrain(one.name, one.layout, number, len(planned))
         scores.append(retrain(folder, one))
         reporter.scored(scores[-1])
-    result = figures(base.stack, letters, results, scores)
+    result = figures(stack_of(base), letters, results, scores)
     sealed_json.write(folder.path / FIGURES, result)
     return result
 
@@ -102,7 +101,7 @@ def check(model: Model.Config, data: DataConfig, out: Path, train: TrainConfig) 
     return prepare(data)
 
 
-def check_base(base: SingleStack.Config, config: SearchConfig, train: TrainConfig, text: Dataset, scored: bool) -> None:
+def check_base(base: Model.Config, config: SearchConfig, train: TrainConfig, text: Dataset, scored: bool) -> None:
     """Refuse impossible pairs, and texts too short, before a folder is made."""
     request.check_head(base)
     request.check_length(base, train)
@@ -123,14 +122,13 @@ def check_base(base: SingleStack.Config, config: SearchConfig, train: TrainConfi
         )
 
 
-def stretched(base: Model.Config, sublayers: int | None) -> SingleStack.Config:
+def stretched(base: Model.Config, sublayers: int | None) -> Model.Config:
     """The base with its word repeated or cut to this number of sublayers."""
-    assert isinstance(base, SingleStack.Config)
     if sublayers is None:
         return base
     if not 2 <= sublayers <= DEEPEST:
         raise ConfigError(f"sublayers={sublayers}: expected 2 to {DEEPEST:,} to search the order of")
-    word = layouts.expand(base.stack.layout)
+    word = layouts.expand(stack_of(base).layout)
     return base.but(layout=layouts.spell((word * -(-sublayers // len(word)))[:sublayers]))
 
 

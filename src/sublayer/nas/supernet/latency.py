@@ -10,15 +10,14 @@ from sublayer.measurement import Predictor, Setting
 from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nas.supernet.folder import REQUEST, SupernetFolder
 from sublayer.nas.supernet.stack import IDENTITY, over
-from sublayer.nn.model import Decoder, Model
-from sublayer.nn.model.single import SingleStack
+from sublayer.nn.model import Model
 from sublayer.training import TrainConfig
 
 DEEP, SHALLOW = 4, 2
 """Sublayers of the two models whose difference in latency is two sublayers'."""
 
 
-def latencies(base: SingleStack.Config, letters: str, latency: Callable[[Model.Config], float]) -> dict[str, float]:
+def latencies(base: Model.Config, letters: str, latency: Callable[[Model.Config], float]) -> dict[str, float]:
     """Letter → seconds: the difference of two stacks of that letter. Embedding and head cancel, so they are small."""
     small = base.but(embedding="token", head="tied").but(vocab=256)
     found = {}
@@ -35,9 +34,7 @@ def find_latencies(
     if (folder / REQUEST).exists():
         return SupernetFolder(folder).search.latencies
     made = base.but({key: value for key, value in changes.items() if key != "vocab"})
-    if not isinstance(made, SingleStack.Config):
-        raise ValueError(f"{made.tag}: only a model with one stack can be searched; use a decoder or an encoder")
-    over(made, config.letters)  # refuses impossible letters before anything is measured
-    task = "segment" if isinstance(made, Decoder.Config) else "prefill"
+    over(made, config.letters)  # refuses impossible models and letters before anything is measured
+    task = "segment" if made.writes else "prefill"
     with Predictor(Setting(task=task, length=train.length)) as predictor:
         return latencies(made, config.letters, lambda one: predictor.predict(one).latency)

@@ -20,7 +20,6 @@ from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nas.supernet.plan import Plan
 from sublayer.nas.supernet.stack import Supernet
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Checkpoint
 from sublayer.runs.structure import put_together, take_apart
 from sublayer.training import optimizer as optimizers
@@ -56,7 +55,7 @@ class Searcher:
     @classmethod
     def make(
         cls,
-        config: SingleStack.Config,
+        config: Model.Config,
         search: SearchConfig,
         train: TrainConfig,
         data: Dataset,
@@ -90,9 +89,8 @@ class Searcher:
             for role in ROLES
         }
         plan = Plan.of(search, epoch(trainees["weights"].batches))
-        stack = model.stack
-        assert isinstance(stack, Supernet)
-        stack.remembers = isinstance(trainees["weights"].batches, Lanes)
+        stack: Any = model.writer  # the Supernet that `config` names
+        stack.remembers = carries(config, train)
         if search.latency_weight:
             stack.price(search.latencies, search.latency_weight)
         searcher = cls(model, stack, plan, search.paths, world, trainees, configs, search.lr, stack.word)
@@ -178,10 +176,15 @@ def divide(train: Tokens, share: float) -> dict[str, Tokens]:
     return {role: replace(train, name=f"train, the part for the {role}", ids=ids[role]) for role in ROLES}
 
 
+def carries(model: Model.Config, config: TrainConfig) -> bool:
+    """Whether the state of a batch is carried to the next."""
+    return model.carries if config.carry is None else config.carry
+
+
 def batches(
-    model: SingleStack.Config, config: TrainConfig, text: Tokens, cursor: dict[str, Any] | None = None
+    model: Model.Config, config: TrainConfig, text: Tokens, cursor: dict[str, Any] | None = None
 ) -> Lanes | Windows:
-    kind = Lanes if (model.carries if config.carry is None else config.carry) else Windows
+    kind = Lanes if carries(model, config) else Windows
     return kind(text, config.batch, config.length, seed=config.seed, cursor=cursor)
 
 

@@ -16,7 +16,7 @@ from sublayer.nas.supernet import draw
 from sublayer.nas.supernet.mix import mix
 from sublayer.nn import layout as layouts
 from sublayer.nn.config import ConfigError
-from sublayer.nn.model.single import SingleStack
+from sublayer.nn.model import Model
 from sublayer.nn.part import Work
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import Stack
@@ -143,9 +143,16 @@ def check_letters(letters: str, alphabet: Mapping[str, Any]) -> None:
         raise ValueError(f"letters={letters}: give each choice once, and two or more, such as sf-")
 
 
-def over(base: SingleStack.Config, letters: str = "sf-") -> SingleStack.Config:
+def stack_of(config: Model.Config) -> Stack.Config:
+    """The one stack of a model; ConfigError where it has several."""
+    if len(config.stacks) != 1:
+        raise ConfigError(f"{config.tag}: only a model with one stack can be searched; use a decoder or an encoder")
+    return next(iter(config.stacks.values()))
+
+
+def over(base: Model.Config, letters: str = "sf-") -> Model.Config:
     """A base's model with a supernet as its stack, with as many slots as its layout has sublayers."""
-    stack = base.stack
+    stack = stack_of(base)
     try:
         check_letters(letters, stack.alphabet)
     except ValueError as error:

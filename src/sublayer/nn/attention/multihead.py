@@ -150,6 +150,10 @@ class MultiHead(Heads):
         self.position = config.position(slot).build_layer(slot.dim, self.heads, self.head_dim, slot.shared)
         self.span = config.span.build(self.heads)
 
+    def score_weights(self) -> dict[str, slice]:
+        """Queries and keys."""
+        return {"qkv.weight": slice(0, (self.heads + self.groups) * self.head_dim)}
+
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | Hidden | None = None
     ) -> tuple[Float[Tensor, "B L D"], KeyValues | Hidden | None]:
