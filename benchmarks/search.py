@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sublayer.measurement import Predictor, Setting, measure
-from sublayer.nas import Space, read
-from sublayer.nas.on_device import CALIBRATED, LEARNED, search_here
+from sublayer.nas import SearchReporter, Space, Stage, compare_methods, read, search
+from sublayer.nas.on_device import CALIBRATED, LEARNED
 from sublayer.nas.ranking import spearman
 from sublayer.nn.model import Model
 
@@ -37,10 +37,12 @@ def searched(space: Space, setting: Setting, population: int, iterations: int, f
     """A search from nothing, and where its time went."""
     begun, marks = time.perf_counter(), {}
 
-    def say(what: str) -> None:
-        marks.setdefault(" ".join(what.split()[:2]), time.perf_counter() - begun)
+    class Marks(SearchReporter):
+        def activity(self, text: str) -> None:
+            marks.setdefault(" ".join(text.split()[:2]), time.perf_counter() - begun)
 
-    result = search_here(space, folder, setting=setting, population=population, iterations=iterations, say=say)
+    size = {"population": population, "iterations": iterations}
+    result = search(space, folder, setting=setting, reporter=Marks(), **size).to_json()
     seconds = time.perf_counter() - begun
     read = [one for one in result["front"] if one["measured"]]
     table = Table("layout", "dim", "predicted, ms", "measured, ms", "predicted, MB", "measured, MB", box=None)
@@ -101,11 +103,12 @@ def contested(space: Space, setting: Setting, seeds: Sequence[int], **size: int)
         predictor.learn(first)
         predictor.calibrate(first[:CALIBRATED])
 
-        def judged(config: Model.Config) -> dict[str, float]:
-            estimate = predictor.predict(config)
-            return {"latency": estimate.latency, "memory": estimate.memory}
+        class Predicted(Stage):
+            def figures(self, config: Model.Config) -> dict[str, float]:
+                estimate = predictor.predict(config)
+                return {"latency": estimate.latency, "memory": estimate.memory}
 
-        found = contest(space, judged, seeds=seeds, **size)
+        found = compare_methods(space, [Predicted()], seeds=seeds, **size)
     table = Table("method", "hypervolume", "over random", box=None)
     last = {method: np.array([volumes[-1] for volumes in each.values()]) for method, each in found.items()}
     for method, volumes in last.items():
@@ -165,7 +168,7 @@ def main(
     """
     import os
 
-    where, setting = read(space), Setting(length=length, threads=threads).settled()
+    where, setting = read(space), Setting(length=length, threads=threads).resolved()
     result: dict[str, Any] = {"machine": harness.fingerprint("optuna"), "space": space, "setting": setting.dump()}
     with TemporaryDirectory(prefix="sublayer-") as folder:
         os.environ["SUBLAYER_CACHE"] = folder

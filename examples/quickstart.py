@@ -18,6 +18,8 @@ from sublayer.cli import front
 from sublayer.cli.board import Board
 from sublayer.comparison import Variant
 from sublayer.measurement import Setting
+from sublayer.nas import SearchResult
+from sublayer.nas.folder import SearchFolder
 from sublayer.nn.model import Model
 
 TEXT = "stdlib"
@@ -80,14 +82,11 @@ def main() -> None:
     console.print(f"\n[bold]Next[/bold]  sublayer generate {run} --prompt 'import ' · sublayer search --help")
 
 
-def search(latency: float, memory: float) -> dict[str, Any]:
+def search(latency: float, memory: float) -> SearchResult:
     """A search that was begun is gone on with, under the budget it began with."""
     limits = {"latency": latency, "memory": memory}
-    asked = OUT / "search" / "search.json"
-    if asked.exists():
-        import json
-
-        limits = json.loads(asked.read_text())["limits"]
+    if (OUT / "search" / "search.json").exists():
+        limits = SearchFolder(OUT / "search").read_request().limits
     with front.view(console.is_terminal) as view:
         return sublayer.search(
             "llama",
@@ -98,18 +97,17 @@ def search(latency: float, memory: float) -> dict[str, Any]:
             objectives="decoder_params,latency",
             setting={"length": LENGTH},
             seconds=1.0,
-            say=view.say,
-            tell=view.tell,
+            reporter=view,
             **SIZE,
         )
 
 
-def fastest(result: dict[str, Any], by_hand: Model.Config) -> Model.Config:
+def fastest(result: SearchResult, by_hand: Model.Config) -> Model.Config:
     """The fastest of the front with as many decoder parameters; the largest, if none has."""
     least = by_hand.cost().decoder_params
-    front = sorted(result["front"], key=lambda one: one["values"]["latency"])
-    large = [one for one in front if one["values"]["decoder_params"] >= least]
-    return Model.Config.parse((large or front[-1:])[0]["config"])
+    front = sorted(result.front, key=lambda one: one.values["latency"])
+    large = [one for one in front if one.values["decoder_params"] >= least]
+    return Model.Config.parse((large or front[-1:])[0].config)
 
 
 def side_by_side(rows: list[dict[str, Any]]) -> Table:

@@ -15,9 +15,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sublayer.api import compare, config, load, load_plugin, measure, names, report, resume, search, train
+    from sublayer.api import (
+        compare,
+        config,
+        load,
+        load_plugin,
+        measure,
+        names,
+        proxies,
+        rank_table,
+        report,
+        resume,
+        search,
+        supernet,
+        train,
+    )
 
-_OFFERED = ("compare", "config", "load", "load_plugin", "measure", "names", "report", "resume", "search", "train")
+_OFFERED = (
+    *("compare", "config", "load", "load_plugin", "measure", "names", "proxies", "rank_table", "report"),
+    *("resume", "search", "supernet", "train"),
+)
 _ROOMS = (
     *("nn", "papers", "data", "runs", "training", "generation", "evaluation", "measurement", "executors", "nas"),
     *("comparison", "reproduction", "reports", "testing", "interop"),
@@ -31,9 +48,12 @@ __all__ = [
     "load_plugin",
     "measure",
     "names",
+    "proxies",
+    "rank_table",
     "report",
     "resume",
     "search",
+    "supernet",
     "train",
 ]
 

@@ -1,4 +1,7 @@
-"""What `import sublayer` offers: configs by name or file, changed by dotted keys; runs trained and loaded."""
+"""What `import sublayer` offers: configs by name or file, models trained, measured and searched for.
+
+The command line calls these functions, so that both do the same.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ from sublayer.plugins import load_installed_plugins, load_plugin
 
 if TYPE_CHECKING:
     from sublayer.comparison import Variant
+    from sublayer.data import Data, DataConfig
     from sublayer.measurement import Reading
-    from sublayer.nas import Space
+    from sublayer.nas import SearchReporter, SearchResult, Space
+    from sublayer.nas.proxies.study import StudyReporter
+    from sublayer.nas.supernet import SupernetReporter
     from sublayer.reports import Report
     from sublayer.runs import Run
     from sublayer.trained import Trained
@@ -28,9 +34,12 @@ __all__ = [
     "load_plugin",
     "measure",
     "names",
+    "proxies",
+    "rank_table",
     "report",
     "resume",
     "search",
+    "supernet",
     "train",
 ]
 
@@ -52,15 +61,13 @@ def train(
     data: a file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names:
     "s.heads", "train.steps", "data.tokenizer".
     """
-    from sublayer.data import Data
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
     model, of = split({**(changes or {}), **fields})
-    text = Data.Config.guess(absolute(data))
     return train_run(
         config(name) if isinstance(name, str) else name,
-        text.override(of["data"], "data") if of["data"] else text,
+        _data(data, of["data"]),
         out,
         TrainConfig().override(of["train"], "train"),
         changes=model,
@@ -79,7 +86,7 @@ def resume(
     plugins: Sequence[str] = (),
     quiet: bool | None = None,
 ) -> Run:
-    """Go on with a run, to the end of its budget or of a larger one: `sublayer.resume(run, {"train.steps": 2000})`."""
+    """Continue a run, to the end of its budget or of a larger one: `sublayer.resume(run, {"train.steps": 2000})`."""
     from sublayer.training import resume as resume_run
 
     load_installed_plugins()
@@ -113,28 +120,150 @@ def search(
     changes: Mapping[str, Any] | None = None,
     /,
     *,
+    rules: Sequence[str] = (),
+    objectives: str = "decoder_params,latency,memory",
     limits: Mapping[str, str | float | None] | None = None,
     setting: Mapping[str, Any] | None = None,
     train: int = 0,
+    ray: str | None = None,
+    plugins: Sequence[str] = (),
+    reporter: SearchReporter | None = None,
     **how: Any,
-) -> dict[str, Any]:
+) -> SearchResult:
     """Models within limits on this machine: `sublayer.search("sublayers", "book.txt", limits={"latency": "5ms"})`.
 
     changes: choices and fixed values of the space, {"dim": "128..512/64", "s.heads": 4}, and train.… and data.… keys.
-    train: how many of the front to train on the text. how: objectives, method, seed, population, iterations, …
+    rules: such as "f.inner>1.7*dim". train: how many of the front to train on the text. ray: a cluster to score proxies
+    and to train on. how: method, seed, population, iterations, seconds.
     """
-    from sublayer.data import DataConfig, prepare
+    from sublayer import executors
+    from sublayer.data import prepare
     from sublayer.measurement import Setting
-    from sublayer.nas import Space, read
-    from sublayer.nas.on_device import fit, search_here
+    from sublayer.nas import Space, spaces
+    from sublayer.nas.goals import read_goals, read_limits
+    from sublayer.nas.search import search as search_space
     from sublayer.training import TrainConfig
 
     load_installed_plugins()
     model, of = split(changes or {})
-    text = None if data is None else prepare(DataConfig.guess(absolute(data)).override(of["data"], "data"))
-    space = fit(name if isinstance(name, Space) else read(name, model), text, model)
-    how |= {"setting": Setting().but(setting or {}), "limits": limits, "train": train}
-    return search_here(space, out, text=text, training=TrainConfig().override(of["train"], "train"), **how)
+    if train and not data:
+        raise ValueError(f"train={train}: there is no text to train on; add --data FILE")
+    if not train and of["train"]:
+        raise ValueError(f"train.{next(iter(of['train']))}: nothing is trained; add --train 3, or leave it out")
+    if not data and of["data"]:
+        raise ValueError(f"data.{next(iter(of['data']))}: there is no text; add --data FILE")
+    # Everything that is quick to check is checked before the text is prepared.
+    how |= {"objectives": read_goals(objectives), "limits": read_limits(limits or {})}
+    how |= {"setting": Setting().but(setting or {}), "train": train}
+    training = TrainConfig().override(of["train"], "train")
+    text = prepare(_text(data, of["data"])) if data else None
+    space = spaces.fit(name if isinstance(name, Space) else spaces.read(name, model, rules), text, model)
+    with executors.pool(ray, plugins=plugins) as pool:
+        how |= {"training": training, "pool": pool, "plugins": plugins, "reporter": reporter}
+        return search_space(space, out, text=text, **how)
+
+
+def proxies(
+    name: str | Space,
+    data: str = "stdlib",
+    out: str | Path = "proxies/study",
+    changes: Mapping[str, Any] | None = None,
+    /,
+    *,
+    rules: Sequence[str] = (),
+    models: int = 20,
+    names: Sequence[str] = (),
+    seed: int = 0,
+    latency: bool = False,
+    workers: int = 1,
+    ray: str | None = None,
+    plugins: Sequence[str] = (),
+    reporter: StudyReporter | None = None,
+) -> dict[str, Any]:
+    """How well proxies rank models of a space that are then trained; the ranking is in out/ranking.json.
+
+    changes: as for `search`. names: of the proxies; all if empty. latency: measure each model on this machine, too.
+    """
+    from sublayer import executors
+    from sublayer.data import prepare
+    from sublayer.nas import Space, spaces
+    from sublayer.nas.proxies.study import STEPS, StudyRequest, run_study
+    from sublayer.training import TrainConfig
+
+    load_installed_plugins()
+    model, of = split(changes or {})
+    space = name if isinstance(name, Space) else spaces.read(name, model, rules)
+    train = TrainConfig(steps=STEPS).override(of["train"], "train")
+    if train.eval_every is None and train.steps:  # evaluating more often would take longer than the training
+        train = train.but(eval_every=train.steps)
+    text = prepare(_text(data, of["data"])).config
+    request = StudyRequest(space, text, train, models, seed, tuple(names))
+    with executors.pool(ray, workers, plugins) as pool:
+        return run_study(out, request, pool, latency=latency, plugins=plugins, reporter=reporter)
+
+
+def rank_table(file: str | Path, out: str | Path | None = None) -> dict[str, Any]:
+    """How well proxies rank the trained models of a CSV table; written to out/ranking.json if `out` is given."""
+    from sublayer.nas.proxies import judging, table
+    from sublayer.runs import sealed_json
+
+    ranking = judging.judge(table.read(file), str(file))
+    if out:
+        sealed_json.write(Path(out) / "ranking.json", ranking)
+    return ranking
+
+
+def supernet(
+    name: str | Model.Config,
+    data: str = "stdlib",
+    out: str | Path = "supernets/search",
+    changes: Mapping[str, Any] | None = None,
+    /,
+    *,
+    latency_weight: float = 0.0,
+    latencies: Mapping[str, float] | None = None,
+    sublayers: int | None = None,
+    seeds: int = 3,
+    par: Sequence[float] | None = None,
+    retrain: bool = True,
+    reporter: SupernetReporter | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """The order of sublayers, searched by gradient: `sublayer.supernet("gpt2", "book.txt", "supernets/book")`.
+
+    changes: the base's, train.…, data.… and search.… keys. fields: of the search, as steps, letters, paths. latencies:
+    seconds of each letter's sublayer; measured on this device if they are needed and not given.
+    """
+    from sublayer.nas.supernet import SearchConfig
+    from sublayer.nas.supernet import search as search_layout
+    from sublayer.nas.supernet.latency import find_latencies
+    from sublayer.nn.model import Model
+    from sublayer.training import TrainConfig
+
+    load_installed_plugins()
+    own = {key.removeprefix("search."): value for key, value in (changes or {}).items() if key.startswith("search.")}
+    model, of = split({key: value for key, value in (changes or {}).items() if not key.startswith("search.")})
+    base = name if isinstance(name, Model.Config) else config(name)
+    search = SearchConfig().override({**fields, **own}, "search")
+    train = TrainConfig().override({"steps": search.steps, **of["train"]}, "train")
+    if latency_weight:
+        seconds = latencies or find_latencies(base, model, search, train, Path(out))
+        search = search.override({"latencies": seconds, "latency_weight": latency_weight}, "search")
+    elif latencies:
+        raise ValueError("--latencies: they count only with --latency-weight; give one, such as --latency-weight 10")
+    return search_layout(
+        base,
+        _text(data, of["data"]),
+        out,
+        search,
+        train,
+        changes=model,
+        sublayers=sublayers,
+        seeds=seeds,
+        par=par,
+        retrained=retrain,
+        reporter=reporter,
+    )
 
 
 def compare(variants: Sequence[str | Model.Config | Variant], *args: Any, **how: Any) -> dict[str, Any]:
@@ -150,3 +279,19 @@ def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how
 
     load_installed_plugins()
     return write_report(folders, out, **how)
+
+
+def _data(name: str, changes: Mapping[str, Any]) -> Data.Config:
+    """The config of a text or a task, with data.… keys changed. Its path is absolute, so that any folder finds it."""
+    from sublayer.data import Data
+
+    found = Data.Config.guess(absolute(name))
+    return found.override(changes, "data") if changes else found
+
+
+def _text(name: str, changes: Mapping[str, Any]) -> DataConfig:
+    """As `_data`, for what reads texts alone."""
+    from sublayer.data import DataConfig
+
+    found = DataConfig.guess(absolute(name))
+    return found.override(changes, "data") if changes else found

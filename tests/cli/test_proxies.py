@@ -62,6 +62,8 @@ def test_one_line(refuse, table, book):
     assert "leave one of them out" in refuse("proxies", "gpt2", "--table", str(table))
     assert "none.csv: there is no such file" in refuse("proxies", "--table", "none.csv")
     assert "the space is empty" in refuse("proxies", "gpt2", "--data", str(book))
+    few = ("--models", "100000000000000000000")
+    assert "models=100000000000000000000: expected 3 to 100,000" in refuse("proxies", *SPACE, "--data", str(book), *few)
     assert "unknown paper 'gtp2'" in refuse("proxies", "gtp2", "--data", str(book))
     table.write_text("ppl,snip\n1,2\n1,?\n")
     assert "line 3, column snip: expected a number, got '?'" in refuse("proxies", "--table", str(table))

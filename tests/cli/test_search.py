@@ -22,10 +22,7 @@ class Counted:
     def __init__(self, setting, **how):
         self.setting, self.table = setting, SimpleNamespace(device={"processor": "counted", "id": "0"})
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
+    def close(self):
         pass
 
     def learn(self, configs, told):
@@ -76,6 +73,18 @@ def test_a_search_with_its_winners_trained(run, tmp_path):
         assert made.checkpoints[-1].step == 1
 
 
+def test_a_model_of_the_front_is_found_and_evaluated_from_another_folder(run, tmp_path, monkeypatch):
+    """The text was named by a relative path."""
+    words = ("search", *SPACE, "--data", "book.txt", "--out", "s", *FEW, "--train", "1", "--json")
+    result = json.loads(run(*words, "train.steps=1", "train.batch=2", "train.length=16"))
+    (trained,) = [one["run"] for one in result["front"] if one["run"]]
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    score = json.loads(run("eval", f"../s/{trained}", "--split", "valid", "--json"))
+    assert score
+
+
 def test_objectives_and_methods(run):
     words = ("search", *SPACE, "--objectives", "params,flops:max", "--method", "random", *FEW, "--json", "vocab=50")
     result = json.loads(run(*words))
@@ -108,6 +117,9 @@ def test_objectives_and_methods(run):
         ([*SPACE, "--train", "3"], r"train=3: there is no text to train on; add --data FILE"),
         ([*SPACE, "train.stpes=3", "--train", "1", "--data", "stdlib"], r"unknown key 'train\.stpes'"),
         ([*SPACE, "--population", "2"], r"population=2"),
+        ([*SPACE, "--train", "100000000000000000000", "--data", "stdlib"], r"train=1000+: expected the number of"),
+        ([*SPACE, "train.steps=3"], r"train\.steps: nothing is trained; add --train 3, or leave it out"),
+        ([*SPACE, "data.tokenizer=char"], r"data\.tokenizer: there is no text; add --data FILE"),
         ([*SPACE, "--objectives", "nonsense,latency"], r"unknown proxy 'nonsense'"),
     ],
     ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",

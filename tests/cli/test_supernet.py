@@ -49,13 +49,15 @@ def test_without_retraining(run, book, tmp_path):
     ("words", "said"),
     [
         (("--letters", "sg"), "letters=sg: the alphabet has no 'g'; it has s, f"),
-        (("--places", "1"), "places=1: a layout to search has at least 2"),
-        (("--seeds", "0"), "--seeds 0: at least one search is needed"),
+        (("--places", "1"), "sublayers=1: expected 2 to 10,000 to search the order of"),
+        (("--sublayers", "100000000000000000000"), "sublayers=100000000000000000000: expected 2 to 10,000"),
+        (("--seeds", "0"), "--seeds 0: expected 1 to 1,000 searches"),
+        (("--seeds", "100000000000000000000"), "--seeds 100000000000000000000: expected 1 to 1,000 searches"),
         (("--par", "two"), "--par: 'two' is not a number; write for example --par 2,3,5,8"),
         (("--par", "50"), "par(50) of 4 sublayers leaves 0 attentions"),
         (
             ("--latency-weight", "1", "--latencies", "s=1"),
-            "latency_weight=1 needs to know what 'f' takes; give seconds",
+            "latency_weight=1 needs the latency of 'f'; give seconds",
         ),
         (("--latencies", "s=1"), "--latencies: they count only with --latency-weight"),
         (("search.shrae=0.3",), "unknown key 'search.shrae'; did you mean search.share"),

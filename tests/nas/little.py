@@ -3,7 +3,8 @@
 from typing import Any
 
 import sublayer
-from sublayer.nas import Space, search
+from sublayer.nas import Space, Stage, search
+from sublayer.nas.sources import Sources
 
 CHOICES = {
     "layout": "(sf)x1|(sf)x2|(sf)x4|(sff)x2|par(5)",
@@ -28,5 +29,10 @@ def evaluate(config) -> dict[str, float]:
     return {"latency": cost.flops.total * 1e-9 + len(parts) * 1e-4 + heads * 1e-5, "memory": 4 * cost.params}
 
 
-def find(out, **more):
-    return search(space(), evaluate, out, **{**FEW, **more})
+class Evaluate(Stage):
+    def figures(self, config):
+        return evaluate(config)
+
+
+def find(out, meter=None, **more):
+    return search(space(), out, sources=Sources([Evaluate()], meter), **{**FEW, **more})

@@ -5,8 +5,9 @@ import pytest
 from sublayer import executors
 from sublayer.data import DataConfig, prepare
 from sublayer.measurement import Estimate
-from sublayer.nas import read
-from sublayer.nas.on_device import LatencyStage, fit, search_here
+from sublayer.nas import SearchReporter, read, search
+from sublayer.nas.on_device import LatencyStage
+from sublayer.nas.spaces import fit
 
 SMALL = {"dim": "16|32", "layout": "(sf)x1|(sf)x2", "f.inner": "32|64|128", "s.heads": 2, "vocab": 256}
 
@@ -26,22 +27,22 @@ class Counted(executors.Pool):
 def test_a_proxy_is_an_objective_scored_a_generation_at_a_time(tmp_path, book):
     pool, text = Counted(), prepare(DataConfig.guess(str(book)))
     how = {"objectives": "params,grad_norm:max", "population": 5, "iterations": 1, "text": text, "pool": pool}
-    result = search_here(read("gpt2", SMALL), tmp_path / "s", **how)
+    result = search(read("gpt2", SMALL), tmp_path / "s", **how)
     assert pool.sizes == [5, 4]
-    assert result["trials"] == 9
-    assert all(one["values"]["grad_norm"] > 0 for one in result["front"])
-    assert search_here(read("gpt2", SMALL), tmp_path / "s", **how) == result
+    assert result.trials == 9
+    assert all(one.values["grad_norm"] > 0 for one in result.front)
+    assert search(read("gpt2", SMALL), tmp_path / "s", **how) == result
     assert sum(pool.sizes) == 9
 
 
 def test_a_proxy_that_looks_at_a_text_needs_one(tmp_path):
-    with pytest.raises(ValueError, match="grad_norm: this proxy looks at a text; add --data FILE"):
-        search_here(read("gpt2", SMALL), tmp_path / "s", objectives="params,grad_norm:max")
+    with pytest.raises(ValueError, match="grad_norm: this proxy reads a text; add --data FILE"):
+        search(read("gpt2", SMALL), tmp_path / "s", objectives="params,grad_norm:max")
     assert not (tmp_path / "s").exists()
 
 
-class Foreseen:
-    """A predictor that remembers what it was shown."""
+class FakePredictor:
+    """A predictor that records what it is given."""
 
     def __init__(self):
         self.learned, self.calibrated = [], []
@@ -58,24 +59,28 @@ class Foreseen:
 
 
 def test_what_is_too_large_is_never_measured():
-    predictor, said = Foreseen(), []
-    foresight = LatencyStage(predictor, {"params": 40_000}, said.append)
-    foresight.begin(read("gpt2", SMALL))
-    foresight.learn([read("gpt2", SMALL).base.but(dim=32, layout="(sf)x9")])
+    class Reporter(SearchReporter):
+        def activity(self, text):
+            said.append(text)
+
+    predictor, said = FakePredictor(), []
+    stage = LatencyStage(predictor, {"params": 40_000}, Reporter())
+    stage.prepare(read("gpt2", SMALL))
+    stage.look_ahead([read("gpt2", SMALL).base.but(dim=32, layout="(sf)x9")])
     assert predictor.learned
     assert all(config.cost().params <= 40_000 for config in predictor.learned)
     assert 0 < len(predictor.calibrated) < len(predictor.learned)
     assert said == ["measuring sublayers on this device: 0 of 1"] * 2
-    assert foresight.predict(predictor.learned[0]) == {"latency": 1.0, "memory": predictor.learned[0].dim}
+    assert stage.figures(predictor.learned[0]) == {"latency": 1.0, "memory": predictor.learned[0].dim}
 
 
 def test_another_text_is_another_search(tmp_path, book):
     how = {"objectives": "params,grad_norm:max", "population": 5, "iterations": 0}
-    search_here(read("gpt2", SMALL), tmp_path / "s", text=prepare(DataConfig.guess(str(book))), **how)
+    search(read("gpt2", SMALL), tmp_path / "s", text=prepare(DataConfig.guess(str(book))), **how)
     (tmp_path / "other.txt").write_text("Something else altogether. " * 400)
     other = prepare(DataConfig.guess(str(tmp_path / "other.txt")))
     with pytest.raises(ValueError, match="another search is there, with another text"):
-        search_here(read("gpt2", SMALL), tmp_path / "s", text=other, **how)
+        search(read("gpt2", SMALL), tmp_path / "s", text=other, **how)
 
 
 def test_a_vocabulary_that_is_not_the_text_s_is_refused(book):
@@ -88,4 +93,4 @@ def test_a_vocabulary_that_is_not_the_text_s_is_refused(book):
 @pytest.mark.parametrize(("wrong", "said"), [({"train": -1}, "train=-1"), ({"seconds": 0.0}, "seconds=0")])
 def test_numbers_that_cannot_be(tmp_path, wrong, said):
     with pytest.raises(ValueError, match=said):
-        search_here(read("gpt2", SMALL), tmp_path / "s", **wrong)
+        search(read("gpt2", SMALL), tmp_path / "s", **wrong)

@@ -2,51 +2,53 @@
 
 import json
 import random
-from types import SimpleNamespace
 
 import pytest
 
-from sublayer.nas import Space, pareto, search
-from sublayer.nas.folder import Folder
+from sublayer.nas import Space, Stage, pareto, search
+from sublayer.nas.folder import SearchFolder
+from sublayer.nas.records import MeasuredFigures
+from sublayer.nas.sources import Sources
 from sublayer.nn.model import Model
 from tests.nas import little
 from tests.training.killing import live
 
 
 def points(result, entries):
-    signs = {"minimize": 1, "maximize": -1}
-    return [[signs[one["direction"]] * entry[one["name"]] for one in result["objectives"]] for entry in entries]
+    return [[goal.sign * values[goal.name] for goal in result.objectives] for values in entries]
 
 
 def test_a_search(tmp_path):
     result = little.find(tmp_path / "s", limits={"latency": "5ms", "params": "1M"})
-    assert json.loads((tmp_path / "s" / "front.json").read_text()) == result
-    assert result["trials"] == 34
-    assert len(result["hypervolumes"]) == 4
-    assert result["hypervolumes"] == sorted(result["hypervolumes"])
-    assert result["hypervolume"] == result["hypervolumes"][-1]
-    front = result["front"]
-    found = points(result, [one["values"] for one in front])
+    assert json.loads((tmp_path / "s" / "front.json").read_text()) == result.to_json()
+    assert result.trials == 34
+    assert len(result.hypervolumes) == 4
+    assert list(result.hypervolumes) == sorted(result.hypervolumes)
+    assert result.hypervolume == result.hypervolumes[-1]
+    front = result.front
+    found = points(result, [one.values for one in front])
     assert len(pareto.front(found)) == len(front)
-    assert [one["values"]["latency"] for one in front] == sorted(one["values"]["latency"] for one in front)
+    assert [one.values["latency"] for one in front] == sorted(one.values["latency"] for one in front)
     for one in front:
-        config = Model.Config.parse(one["config"])
+        config = Model.Config.parse(one.config)
         assert config in little.space()
-        assert one["values"]["decoder_params"] == config.cost().decoder_params
-        assert one["values"]["latency"] <= 5e-3
-    assert Folder.open(tmp_path / "s").asked["limits"] == {"latency": 0.005, "params": 1e6}
+        assert one.values["decoder_params"] == config.cost().decoder_params
+        assert one.values["latency"] <= 5e-3
+    assert SearchFolder.open(tmp_path / "s").read_request().limits == {"latency": 0.005, "params": 1e6}
 
 
 def test_the_same_request_goes_on_and_another_is_refused(tmp_path):
     asked = []
 
-    def evaluate(config):
-        asked.append(config.hash)
-        return little.evaluate(config)
+    class Watched(Stage):
+        def figures(self, config):
+            asked.append(config.hash)
+            return little.evaluate(config)
 
-    first = search(little.space(), evaluate, tmp_path, **little.FEW)
+    sources = Sources([Watched()])
+    first = search(little.space(), tmp_path, sources=sources, **little.FEW)
     assert len(asked) == len(set(asked)) == 34
-    assert search(little.space(), evaluate, tmp_path, **little.FEW) == first
+    assert search(little.space(), tmp_path, sources=sources, **little.FEW) == first
     assert len(asked) == 34
     with pytest.raises(
         ValueError, match=r"another seed \(0, now 1\); ask for the same to go on with it, or choose another"
@@ -59,8 +61,8 @@ def test_the_same_request_goes_on_and_another_is_refused(tmp_path):
 @pytest.mark.parametrize("method", ["evolution", "random", "nsga2"])
 def test_methods_look_at_as_many_candidates(tmp_path, method):
     result = little.find(tmp_path, method=method, objectives="decoder_params,latency", limits={"memory": "1MB"})
-    assert result["trials"] == 34
-    assert all(one["values"]["memory"] <= 1e6 for one in result["front"])
+    assert result.trials == 34
+    assert all(one.values["memory"] <= 1e6 for one in result.front)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_an_empty_space(tmp_path):
     with pytest.raises(
         ValueError, match=r"the space is empty: 200 draws gave no valid candidate; .*does not divide dim"
     ):
-        search(space, little.evaluate, tmp_path)
+        search(space, tmp_path, sources=Sources([little.Evaluate()]))
 
 
 def test_a_small_space_is_searched_whole(tmp_path):
     space = little.space({"dim": "32|64", "layout": "sf|sff"}, ())
-    assert search(space, little.evaluate, tmp_path, **little.FEW)["trials"] == 4
+    assert search(space, tmp_path, sources=Sources([little.Evaluate()]), **little.FEW).trials == 4
 
 
 def test_tight_limits_are_found_from_the_smallest(tmp_path):
@@ -101,28 +103,29 @@ def test_tight_limits_are_found_from_the_smallest(tmp_path):
     least = smallest(space, random.Random(0)).config
     assert least.dim == 32
     limit = 1.05 * least.cost().params
-    assert little.find(tmp_path, limits={"params": limit})["feasible"] >= 1
+    assert little.find(tmp_path, limits={"params": limit}).feasible >= 1
 
 
 def test_models_of_the_front_are_measured_once(tmp_path):
     asked = []
 
-    def measure(config):
-        asked.append(config)
-        if len(asked) == 4:
-            raise ValueError("too noisy")
-        known = little.evaluate(config)
-        latency = known["latency"] * 1.1
-        return SimpleNamespace(latency=latency, low=0.9 * latency, high=1.1 * latency, memory=known["memory"])
+    class Meter:
+        def measure(self, config):
+            asked.append(config)
+            if len(asked) == 4:
+                raise ValueError("too noisy")
+            known = little.evaluate(config)
+            latency = known["latency"] * 1.1
+            return MeasuredFigures(latency=latency, low=0.9 * latency, high=1.1 * latency, memory=known["memory"])
 
     with pytest.raises(ValueError, match="too noisy"):
-        little.find(tmp_path, population=50, remeasure=measure)
-    result = little.find(tmp_path, population=50, remeasure=measure)
-    measured = [one for one in result["front"] if one["measured"]]
-    assert len(measured) == min(15, len(result["front"])) == len(asked) - 1
-    assert measured[0] is result["front"][0]
-    assert measured[-1] is result["front"][-1]
-    assert result["predictor"]["latency"] == pytest.approx(1 - 1 / 1.1)
+        little.find(tmp_path, population=50, meter=Meter())
+    result = little.find(tmp_path, population=50, meter=Meter())
+    measured = [one for one in result.front if one.measured]
+    assert len(measured) == min(15, len(result.front)) == len(asked) - 1
+    assert measured[0] is result.front[0]
+    assert measured[-1] is result.front[-1]
+    assert result.predictor.latency == pytest.approx(1 - 1 / 1.1)
     assert little.find(tmp_path, population=50) == result
 
 
@@ -133,9 +136,9 @@ def test_folders_of_others(tmp_path):
     with pytest.raises(ValueError, match="a file is there"):
         little.find(tmp_path / "notes.txt")
     with pytest.raises(ValueError, match="not a search"):
-        Folder.open(tmp_path)
+        SearchFolder.open(tmp_path)
     little.find(tmp_path / "s")
-    with Folder(tmp_path / "s").held(), pytest.raises(ValueError, match="another process is searching there"):
+    with SearchFolder(tmp_path / "s").locked(), pytest.raises(ValueError, match="another process is searching there"):
         little.find(tmp_path / "s")
     asked = tmp_path / "s" / "search.json"
     asked.write_text(asked.read_text().replace('"seed": 0', '"seed": 5'))

@@ -7,18 +7,19 @@ import optuna
 import pytest
 
 from sublayer.nas.evolution import Evolution
+from sublayer.nas.goals import read_goals
+from sublayer.nas.stages import CountStage, Evaluator
 from sublayer.nas.study import Journal, mend
-from sublayer.nas.trial import Judge, counted, read_objectives
 from tests.nas import little
 
-OBJECTIVES = read_objectives("decoder_params,latency,memory")
+OBJECTIVES = read_goals("decoder_params,latency,memory")
 SPACE = little.space()
 
 
 def trials(count, seed=0, limits=None):
-    judge = Judge([counted(), little.evaluate], OBJECTIVES, limits or {})
+    evaluator = Evaluator([CountStage(), little.Evaluate()], OBJECTIVES, limits or {})
     asked = Evolution(SPACE, OBJECTIVES, seed, max(5, count)).ask(count)
-    return [judge(number, candidate) for number, candidate in enumerate(asked)]
+    return [evaluator.evaluate(number, candidate) for number, candidate in enumerate(asked)]
 
 
 def halving(*names):
@@ -55,9 +56,9 @@ def test_optuna_understands_it(tmp_path):
     study = optuna.load_study(study_name="one", storage=storage)
     assert [direction.name for direction in study.directions] == ["MAXIMIZE", "MINIMIZE", "MINIMIZE"]
     assert study.metric_names == [objective.name for objective in OBJECTIVES]
-    from sublayer.nas.result import front
+    from sublayer.nas.front import nondominated
 
-    assert {trial.number for trial in study.best_trials} == {trial.number for trial in front(made, OBJECTIVES)}
+    assert {trial.number for trial in study.best_trials} == {trial.number for trial in nondominated(made, OBJECTIVES)}
     first = study.trials[0]
     assert first.params["dim"] == made[0].candidate.genes["dim"]
     assert first.params["f.inner.0"] == made[0].candidate.genes["f.inner"][0]

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublayer.nas import units
-from sublayer.nas.trial import Objective, read_limits, read_objectives
+from sublayer.nas.goals import read_goals, read_limits
+from sublayer.nas.records import SearchGoal
 
 
 @pytest.mark.parametrize(
@@ -55,10 +56,11 @@ def test_what_is_written_reads_back(figure, amount):
 
 
 def test_objectives():
-    assert read_objectives("decoder_params,latency") == (Objective("decoder_params", "maximize"), Objective("latency"))
-    assert read_objectives(["params:max", "flops:min"])[0].direction == "maximize"
+    quality, speed = SearchGoal(name="decoder_params", direction="maximize"), SearchGoal(name="latency", unit="s")
+    assert read_goals("decoder_params,latency") == (quality, speed)
+    assert read_goals(["params:max", "flops:min"])[0].direction == "maximize"
     for wrong in ("latency", "latency,latency", "a,b,c,d"):
         with pytest.raises(ValueError, match="expected two or three different figures"):
-            read_objectives(wrong)
+            read_goals(wrong)
     with pytest.raises(ValueError, match="objective 'latency:up'"):
-        read_objectives("latency:up,memory")
+        read_goals("latency:up,memory")

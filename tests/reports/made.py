@@ -56,7 +56,11 @@ def search(path: Path, objectives: int = 3, trials: int = 120, **changed: Any) -
         "front": front,
     }
     data |= {"hypervolume": volumes[-1], "hypervolumes": volumes, "reference": [0.0, 1.0, 1e9], "device": DEVICE}
-    data |= {"setting": {"task": "segment", "length": 64}, "predictor": {"median_error": 0.03}, **changed}
+    data |= {
+        "setting": {"task": "segment", "length": 64},
+        "predictor": {"models": 10, "latency": 0.03, "memory": 0.02},
+        **changed,
+    }
     write(path / "front.json", data)
     write(path / "search.json", {"format": 1, "space": "lts", "seed": 0})
     if trials:

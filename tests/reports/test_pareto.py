@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublayer.reports.pareto import Objective, Point, figures, nondominated, pairs
+from sublayer.reports.pareto import ParetoAxis, Point, figures, nondominated, pairs
 from sublayer.reports.units import scale
 
 points = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30)
-QUALITY = Objective("decoder_params", True, scale("decoder_params", [1e6]))
-LATENCY = Objective("latency", False, scale("latency", [1e-3]))
-MEMORY = Objective("memory", False, scale("memory", [1e6]))
+QUALITY = ParetoAxis("decoder_params", True, scale("decoder_params", [1e6]))
+LATENCY = ParetoAxis("latency", False, scale("latency", [1e-3]))
+MEMORY = ParetoAxis("memory", False, scale("memory", [1e6]))
 THREE = (QUALITY, LATENCY, MEMORY)
 
 
@@ -40,6 +40,6 @@ def test_the_step_holds_until_the_next_model():
     """With a budget of time, the best model within it; a quality that is asked for is met by the next one."""
     chart = figures(THREE[:2], made([(n, n) for n in range(3)]), [], 3)[0].chart.to_dict()
     assert chart["layer"][0]["mark"]["interpolate"] == "step-after"
-    turned = Objective("speed", True, scale("speed", [1.0]))
+    turned = ParetoAxis("speed", True, scale("speed", [1.0]))
     chart = figures((QUALITY, turned), made([(n, 3 - n) for n in range(3)]), [], 3)[0].chart.to_dict()
     assert chart["layer"][0]["mark"]["interpolate"] == "step-before"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,42 +12,33 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from sublayer.nas.explore import Progress
+    from sublayer.nas.records import FrontModel, SearchResult
+    from sublayer.nas.reporters import SearchProgress, SearchReporter
 
 ROWS, ALL = 8, 40
 """Models shown while the front grows, and at the end."""
 EVERY = 0.3
-"""Seconds between two looks at the front."""
+"""Least number of seconds between two drawings."""
 TITLES = {"decoder_params": "decoder", "params": "params", "flops": "FLOPs"}
 
 
-class View:
-    """Says nothing; for programs."""
-
-    def say(self, what: str) -> None:
-        """What goes on besides the search itself."""
-
-    def tell(self, progress: Progress) -> None:
-        """After every trial."""
-
-
-class LiveView(View):
-    """A bar, how fast it goes, and some of the front, from one end to the other."""
+class LiveView:
+    """A reporter that draws a bar, the speed, and some models of the front, from one end to the other."""
 
     def __init__(self, live: Live) -> None:
-        self.live, self.said = live, "measuring sublayers of this device"
-        self.begun, self.shown, self.recalled = time.monotonic(), 0.0, 0
-        self.progress: Progress | None = None
+        self.live, self.text = live, "measuring sublayers of this device"
+        self.started, self.shown = time.monotonic(), 0.0
+        self.latest: SearchProgress | None = None
 
-    def say(self, what: str) -> None:
-        self.said = what
+    def activity(self, text: str) -> None:
+        self.text = text
         self._show()
 
-    def tell(self, progress: Progress) -> None:
-        if self.progress is None:
-            self.begun = time.monotonic()
-        self.progress, self.said = progress, ""
-        if time.monotonic() - self.shown > EVERY or len(progress.trials) == progress.of:
+    def progress(self, progress: SearchProgress) -> None:
+        if self.latest is None:
+            self.started = time.monotonic()
+        self.latest, self.text = progress, ""
+        if time.monotonic() - self.shown > EVERY or len(progress.trials) == progress.total:
             self._show()
 
     def _show(self) -> None:
@@ -58,91 +49,94 @@ class LiveView(View):
         from rich.console import Group
         from rich.text import Text
 
-        parts: list[RenderableType] = [self._bar(self.progress)] if self.progress else []
-        parts += [Text(self.said, style="dim")] if self.said else []
-        parts += [self._front(self.progress)] if self.progress else []
+        parts: list[RenderableType] = [self._bar(self.latest)] if self.latest else []
+        parts += [Text(self.text, style="dim")] if self.text else []
+        parts += [self._front(self.latest)] if self.latest else []
         return Group(*parts)
 
-    def _bar(self, progress: Progress) -> RenderableType:
+    def _bar(self, progress: SearchProgress) -> RenderableType:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        done, seconds = len(progress.trials), max(1e-9, time.monotonic() - self.begun)
+        done, seconds = len(progress.trials), max(1e-9, time.monotonic() - self.started)
         row = Table.grid(padding=(0, 2))
         speed = f"{(done - progress.recalled) / seconds:.0f} a second"
         row.add_row(
-            ProgressBar(progress.of, done, width=40),
-            Text(f"{done:,} of {progress.of:,} candidates"),
+            ProgressBar(progress.total, done, width=40),
+            Text(f"{done:,} of {progress.total:,} candidates"),
             Text(f"{speed}, generation {len(progress.generations)}", style="dim"),
         )
         return row
 
-    def _front(self, progress: Progress) -> RenderableType:
+    def _front(self, progress: SearchProgress) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
 
         from sublayer.nas import pareto
-        from sublayer.nas.result import along, box, entry, front
+        from sublayer.nas.front import box, evenly, front_model, nondominated
         from sublayer.nas.trial import table
         from sublayer.runs.wording import plural
 
-        found = front(progress.trials, progress.objectives)
+        found = nondominated(progress.trials, progress.goals)
         if not found:
             return Text("none within the limits yet", style="yellow")
-        points = table([trial for trial in progress.trials if trial.feasible], progress.objectives)
-        share = pareto.share(table(found, progress.objectives), *box(points))
+        points = table([trial for trial in progress.trials if trial.feasible], progress.goals)
+        share = pareto.share(table(found, progress.goals), *box(points))
         title = Text(f"front: {plural(len(found), 'model')}, hypervolume {share:.3f}", style="bold")
-        names = [objective.name for objective in progress.objectives]
-        return Group(title, draw(along([entry(trial) for trial in found], ROWS), names, {}))
+        names = [goal.name for goal in progress.goals]
+        return Group(title, draw([front_model(trial) for trial in evenly(found, ROWS)], names, {}))
 
 
 @contextmanager
-def view(live: bool) -> Iterator[View]:
+def view(live: bool) -> Iterator[SearchReporter]:
+    """A reporter for a terminal, or a silent one."""
+    from sublayer.nas.reporters import SearchReporter
+
     if not live:
-        yield View()
+        yield SearchReporter()
         return
     from rich.live import Live
 
     with Live(transient=True, auto_refresh=False) as shown:
-        yield LiveView(shown)
+        yield LiveView(shown)  # pyright: ignore[reportReturnType]
 
 
-def print_front(result: dict[str, Any], folder: str, data: str) -> None:
+def print_front(result: SearchResult, folder: str, data: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from sublayer.nas.result import along
+    from sublayer.nas.front import evenly
     from sublayer.runs.wording import plural
 
     console = Console(highlight=False)
-    front = result["front"]
-    found = f"{plural(len(front), 'model')} on the front of {result['feasible']:,} within the limits"
-    tried = f"{result['trials']:,} tried; hypervolume {result['hypervolume']:.3f}"
+    front = result.front
+    found = f"{plural(len(front), 'model')} on the front of {result.feasible:,} within the limits"
+    tried = f"{result.trials:,} tried; hypervolume {result.hypervolume:.3f}"
     console.print(Text(folder, style="bold"), f"{found}, {tried}", markup=False)
-    shown = [one for one in front if one["measured"] or one["run"]] or along(front, ALL)
-    console.print(draw(shown, [one["name"] for one in result["objectives"]], result["limits"]))
+    shown = [one for one in front if one.measured or one.run] or evenly(front, ALL)
+    console.print(draw(shown, [goal.name for goal in result.objectives], result.limits))
     if len(shown) < len(front):
         console.print(f"{plural(len(front) - len(shown), 'more is', 'more are')} in {folder}/front.json", style="dim")
-    if result["predictor"]:
-        wrong = result["predictor"]
-        shares = " and ".join(f"{100 * wrong[name]:.1f} % in {name}" for name in ("latency", "memory") if name in wrong)
+    if errors := result.predictor:
+        known = {"latency": errors.latency, "memory": errors.memory}
+        shares = " and ".join(f"{100 * value:.1f} % in {name}" for name, value in known.items() if value is not None)
         console.print(
-            f"predictions are off by a median of {shares}, on {plural(wrong['models'], 'model')} measured", style="dim"
+            f"predictions are off by a median of {shares}, on {plural(errors.models, 'model')} measured", style="dim"
         )
     console.print(_next(result, folder, data), markup=False, soft_wrap=True)
 
 
-def draw(entries: Sequence[dict[str, Any]], objectives: Sequence[str], limits: dict[str, float]) -> Table:
-    """What is predicted, and beside it what was measured."""
+def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mapping[str, float]) -> Table:
+    """A table of predicted figures, with the measured ones beside them."""
     from rich.table import Table
 
     from sublayer.cli.words import coloured
     from sublayer.nas.units import write
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    measured = [name for name in objectives if any(name in (one["measured"] or {}) for one in entries)]
-    runs = any(one["run"] for one in entries)
+    measured = [name for name in objectives if any(one.measured_value(name) is not None for one in models)]
+    runs = any(one.run for one in models)
     table.add_column("trial", justify="right", no_wrap=True)
     table.add_column("layout", overflow="fold")
     table.add_column("dim", justify="right", no_wrap=True)
@@ -152,35 +146,35 @@ def draw(entries: Sequence[dict[str, Any]], objectives: Sequence[str], limits: d
             table.add_column("measured", justify="right", no_wrap=True)
     if runs:
         table.add_column("run", no_wrap=True)
-    for one in entries:
-        cells: list[Any] = [str(one["number"]), coloured(one["layout"]), str(one["config"]["dim"])]
+    for one in models:
+        cells: list[Any] = [str(one.number), coloured(one.layout), str(one.config["dim"])]
         for name in dict.fromkeys([*objectives, "params"]):
-            cells.append(write(name, one["values"][name]))
+            cells.append(write(name, one.values[name]))
             if name in measured:
                 cells.append(_reading(one, name, limits))
-        table.add_row(*cells, *([one["run"] or ""] if runs else []))
+        table.add_row(*cells, *([one.run or ""] if runs else []))
     return table
 
 
-def _reading(entry: dict[str, Any], name: str, limits: dict[str, float]) -> Any:
-    """Red where it is beyond the limit that its prediction kept."""
+def _reading(model: FrontModel, name: str, limits: Mapping[str, float]) -> Any:
+    """Red where the measurement exceeds the limit that the prediction kept."""
     from rich.text import Text
 
     from sublayer.nas.units import write
 
-    known = entry["measured"]
-    if known is None:
+    measured = model.measured_value(name)
+    if measured is None:
         return Text("—", style="dim")
-    beyond = known[name] > limits.get(name, known[name])
-    return Text(write(name, known[name]), style="red" if beyond else "green")
+    return Text(write(name, measured), style="red" if measured > limits.get(name, measured) else "green")
 
 
-def _next(result: dict[str, Any], folder: str, data: str) -> str:
+def _next(result: SearchResult, folder: str, data: str) -> str:
+    """Commands to try next."""
     from sublayer.runs.wording import command
 
-    trained = [one["run"] for one in result["front"] if one["run"]]
+    trained = [one.run for one in result.front if one.run]
     if trained:
-        told = command("runs", f"{folder}/runs"), command("generate", f"{folder}/{trained[0]}", "--prompt", "…")
-        return " · ".join([*told, command("report", folder)])
+        use = command("runs", f"{folder}/runs"), command("generate", f"{folder}/{trained[0]}", "--prompt", "…")
+        return " · ".join([*use, command("report", folder)])
     more = "the same command with --train 3 trains the best" + ("" if data else " (and --data FILE)")
     return f"{more} · {command('report', folder)}"

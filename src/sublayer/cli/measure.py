@@ -93,7 +93,7 @@ def measure(
                 raise ValueError(reading.noise)
             rows.append(_row(name, config, reading))
             bar.advance(shown)
-    setting = how.settled()
+    setting = how.resolved()
     print_json({"setting": setting.dump(), "models": rows}) if json else _print_table(rows, setting.dump())
 
 

@@ -13,10 +13,8 @@ from sublayer.cli.start import import_torch
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sublayer.nas.supernet import ProgressReporter, SearchConfig
+    from sublayer.nas.supernet import SupernetReporter
     from sublayer.nas.supernet.searcher import Searcher
-    from sublayer.nn.model import Model
-    from sublayer.training import TrainConfig
 
 
 def supernet(
@@ -25,7 +23,7 @@ def supernet(
     *changes: str,
     data: Annotated[str, Parameter(allow_leading_hyphen=True)] = "stdlib",
     out: str = "",
-    places: int | None = None,
+    sublayers: Annotated[int | None, Parameter(name=["--sublayers", "--places"])] = None,
     letters: str = "sf-",
     steps: int = 500,
     seeds: int = 3,
@@ -37,10 +35,10 @@ def supernet(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Search the order of attention and feed-forward by gradient, then train what was found beside the base.
+    """Search the order of attention and feed-forward by gradient, then train the layouts found beside the base.
 
-    At each place a supernet mixes all letters; which of them it comes to prefer is the result, a word for each seed.
-    Give the same command again to go on with a search that was stopped; ended seeds and runs are not repeated.
+    At each slot a supernet mixes sublayers of all letters; the letters it comes to prefer are the result, a word for
+    each seed. A search that was stopped is continued by the same command.
 
     Examples: sublayer supernet transformer-xl-24 --data book.txt --out supernets/book dim=128 layout='(sf)x6' s.heads=4
     s.memory.length=64 f.inner=512 · sublayer supernet gpt2 --data book.txt --steps 2000 --single-path dim=128
@@ -52,95 +50,58 @@ def supernet(
         The base: a paper's name (see sublayer list), or a JSON or TOML file with a config.
     changes
         key=value: the base's (dim=128), the training's (train.lr=0.001), the data's (data.tokenizer=bpe), and the
-        search's (search.lr=0.01, search.decay, search.still, search.share, search.round, search.hot, search.cold,
-        search.settled, search.save_every).
+        search's (search.lr=0.01, search.decay, search.warmup, search.share, search.round, search.tau_start,
+        search.tau_end, search.patience, search.save_every).
     data
-        As sublayer train takes it. A fifth of train is held apart for the architecture.
+        The text, as for sublayer train. A fifth of its train split is for the architecture.
     out
-        The folder of the search; supernets/NAME if not given.
-    places
-        Sublayers to choose; as many as the base's layout has, if not given.
+        The folder of the search; default supernets/NAME.
+    sublayers
+        Number of sublayers to choose; default: as many as the base's layout has.
     letters
-        What may stand at each place: letters of the base's alphabet, and - for nothing.
+        Choices at each slot: letters of the base's alphabet, and - for the identity.
     steps
-        Of each search, both phases together.
+        Number of steps of each search, both phases together.
     seeds
-        How many searches, and how many runs of the base.
+        Number of searches, and of runs of the base.
     single_path
-        Draw one path for each step instead of mixing all: a step costs no more than the base's.
+        Draw one path for each step instead of mixing all; a step then costs no more than the base's.
     latency_weight
-        What a second of expected latency adds to the loss, in nats.
+        Nats that a second of expected latency adds to the loss.
     latencies
-        What one sublayer of each letter takes, in seconds: s=0.004,f=0.002; measured on this device if not given.
+        Latency of one sublayer of each letter, in seconds: s=0.004,f=0.002; default: measured on this device.
     retrain
-        Train from scratch what was found, the base and PAR, for train.steps steps; if not given, as many as the search.
+        Train the layouts found, the base and PAR from scratch, for train.steps steps; default: as many as --steps.
     par
-        Coefficients p of PAR to train beside, such as 2,3,5,8; those of these that the places allow, if not given.
+        Coefficients p of PAR to train beside, such as 2,3,5,8; default: those of these that are possible.
     plugin
-        A module with parts or papers of your own; may be given more than once.
+        A module with parts or papers of your own; can be repeated.
     json
-        Print JSON for other programs: what figures.json holds.
+        Print figures.json.
     """
     import_torch()
     import sublayer
     from sublayer.cli.words import load_plugins, print_json, read_overrides
-    from sublayer.data import DataConfig
-    from sublayer.keys import absolute, split
-    from sublayer.nas.supernet import SearchConfig, search
-    from sublayer.training import TrainConfig
 
     load_plugins(plugin or [])
-    if seeds < 1:
-        raise ValueError(f"--seeds {seeds}: at least one search is needed")
-    words = read_overrides(changes)
-    own = {key.removeprefix("search."): value for key, value in words.items() if key.startswith("search.")}
-    model, of = split({key: value for key, value in words.items() if not key.startswith("search.")})
-    base, folder = sublayer.config(name), Path(out or f"supernets/{Path(name).stem}")
-    asked = {"steps": steps, "letters": letters, "paths": "one" if single_path else "all", **own}
-    config = SearchConfig().override(asked, "search")
-    train = TrainConfig().override({"steps": config.steps, **of["train"]}, "train")
-    if latency_weight:
-        seconds = read_pairs("--latencies", latencies) or find_latencies(base, model, config, train, folder)
-        config = config.override({"latencies": seconds, "latency_weight": latency_weight}, "search")
-    elif latencies:
-        raise ValueError("--latencies: they count only with --latency-weight; give one, such as --latency-weight 10")
-    text = DataConfig.guess(absolute(data))
-    shown = search(
-        base,
-        text.override(of["data"], "data") if of["data"] else text,
+    folder = Path(out or f"supernets/{Path(name).stem}")
+    result = sublayer.supernet(
+        name,
+        data,
         folder,
-        config,
-        train,
-        changes=model,
-        places=places,
-        seeds=range(train.seed, train.seed + seeds),
+        read_overrides(changes),
+        steps=steps,
+        letters=letters,
+        paths="one" if single_path else "all",
+        sublayers=sublayers,
+        seeds=seeds,
+        latency_weight=latency_weight,
+        latencies=read_pairs("--latencies", latencies),
         par=read_numbers("--par", par) if par else None,
-        retrained=retrain,
-        tell=bar() if sys.stdout.isatty() and not json else None,
+        retrain=retrain,
+        reporter=bar() if sys.stdout.isatty() and not json else None,
     )
-    print_json(shown) if json else _print_table(shown, folder)
-
-
-def find_latencies(
-    base: Model.Config, changes: dict[str, Any], config: SearchConfig, train: TrainConfig, folder: Path
-) -> dict[str, float]:
-    """Those that the search in this folder began with, or measured: a segment as training reads it, one row of it."""
-    from sublayer.measurement import Predictor, Setting
-    from sublayer.nas.supernet.folder import ASKED, Folder
-    from sublayer.nas.supernet.latency import latencies
-    from sublayer.nas.supernet.stack import over
-    from sublayer.nn.model import Decoder
-    from sublayer.nn.model.single import SingleStack
-
-    if (folder / ASKED).exists():
-        return Folder(folder).search.latencies
-    made = base.but({key: value for key, value in changes.items() if key != "vocab"})
-    if not isinstance(made, SingleStack.Config):
-        raise ValueError(f"{made.tag}: only a model with one stack can be searched; use a decoder or an encoder")
-    over(made, config.letters)  # says what is wrong with the letters before they are measured
-    task = "segment" if isinstance(made, Decoder.Config) else "prefill"
-    with Predictor(Setting(task=task, length=train.length)) as predictor:
-        return latencies(made, config.letters, lambda one: predictor.predict(one).latency)
+    print_json(result) if json else _print_table(result, folder)
 
 
 def read_pairs(option: str, text: str) -> dict[str, float]:
@@ -163,35 +124,35 @@ def _number(option: str, text: str, example: str) -> float:
         raise ValueError(f"{option}: {text!r} is not a number; write for example {option} {example}") from None
 
 
-def bar() -> ProgressReporter:
-    """A bar with the loss, how decided the architecture is, and its word; what was found stays above it."""
+def bar() -> SupernetReporter:
+    """A bar with the loss, the entropy of the architecture, and its word; results stay above it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     from sublayer.cli.words import coloured
-    from sublayer.nas.supernet import ProgressReporter
+    from sublayer.nas.supernet import SupernetReporter
     from sublayer.runs.wording import plural
 
-    class Bar(ProgressReporter):
+    class Bar(SupernetReporter):
         def __init__(self) -> None:
             self.console = Console()
             columns = (
                 SpinnerColumn(),
                 TextColumn("{task.description}"),
                 BarColumn(24),
-                TextColumn("{task.fields[said]}"),
+                TextColumn("{task.fields[status]}"),
             )
             self.bar = Progress(*columns, TimeRemainingColumn(), console=self.console, transient=True)
-            self.task = self.bar.add_task("", total=None, said="")
+            self.task = self.bar.add_task("", total=None, status="")
             self.bar.start()
 
         def begin(self, seed: int, searcher: Searcher) -> None:
             self.bar.reset(self.task, total=searcher.plan.steps, completed=searcher.step, description=f"search {seed}")
 
         def step(self, searcher: Searcher, line: dict[str, Any]) -> None:
-            said = f"loss {line['loss']:.3f} · entropy {line['entropy']:.3f} · " if "loss" in line else ""
-            self.bar.update(self.task, completed=searcher.step, said=said + coloured(searcher.word).markup)
+            status = f"loss {line['loss']:.3f} · entropy {line['entropy']:.3f} · " if "loss" in line else ""
+            self.bar.update(self.task, completed=searcher.step, status=status + coloured(searcher.word).markup)
 
         def found(self, result: dict[str, Any]) -> None:
             how = "settled" if result["settled"] else "not settled"
@@ -201,12 +162,12 @@ def bar() -> ProgressReporter:
             )
 
         def retrain(self, name: str, layout: str, number: int, count: int) -> None:
-            said = coloured(layout).markup
-            self.bar.reset(self.task, total=count, completed=number - 1, description=f"train {name}", said=said)
+            status = coloured(layout).markup
+            self.bar.reset(self.task, total=count, completed=number - 1, description=f"train {name}", status=status)
 
         def scored(self, score: dict[str, Any]) -> None:
-            told = "diverged" if score["perplexity"] is None else f"perplexity {score['perplexity']:.4g}"
-            self.console.print(Text.assemble(f"{score['name']:<14}  {told}  ", coloured(score["layout"])))
+            outcome = "diverged" if score["perplexity"] is None else f"perplexity {score['perplexity']:.4g}"
+            self.console.print(Text.assemble(f"{score['name']:<14}  {outcome}  ", coloured(score["layout"])))
 
         def stop(self) -> None:
             self.bar.stop()
@@ -232,20 +193,20 @@ def _print_table(shown: dict[str, Any], folder: Path) -> None:
         word = point["word"]
         counts = (str(word.count(letter)) for letter in (*letters, "-"))
         layout = coloured(point["layout"]) if point["layout"] else "no sublayer"
-        table.add_row(str(point["seed"]), coloured(word), layout, *counts, _told(point["perplexity"]))
+        table.add_row(str(point["seed"]), coloured(word), layout, *counts, _written(point["perplexity"]))
     base, console = shown["base"], Console()
     if base:
         known = [one for one in base["perplexities"] if one is not None]
-        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(known) > 1 else _told(base["mean"])
+        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(known) > 1 else _written(base["mean"])
         _add(table, "base", base["layout"], letters, spread)
     for point in shown["figure4"]["points"]:
-        _add(table, f"PAR({point['p']:g})", point["layout"], letters, _told(point["perplexity"]))
+        _add(table, f"PAR({point['p']:g})", point["layout"], letters, _written(point["perplexity"]))
     console.print(table)
     _print_thirds(console, shown, letters)
     for name, why in shown["diverged"].items():
         console.print(f"{name} diverged: {why}", highlight=False, markup=False, soft_wrap=True)
-    told = f"{folder}/figures.json · {command('runs', folder)}"
-    console.print(told, style="dim", highlight=False, markup=False, soft_wrap=True)
+    use = f"{folder}/figures.json · {command('runs', folder)}"
+    console.print(use, style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def _add(table: Any, name: str, layout: str, letters: str, perplexity: str) -> None:
@@ -257,13 +218,13 @@ def _add(table: Any, name: str, layout: str, letters: str, perplexity: str) -> N
 
 
 def _print_thirds(console: Console, shown: dict[str, Any], letters: str) -> None:
-    """Where each letter stands, from the first third of the places to the last."""
-    told = (
+    """The mean number of each letter in each third of the slots."""
+    means = (
         f"{letter} {' · '.join(format(third[letter]['mean'], '.1f') for third in shown['figure3']['thirds'])}"
         for letter in letters
     )
-    console.print(f"mean number in each third: {'   '.join(told)}", highlight=False)
+    console.print(f"mean number in each third: {'   '.join(means)}", highlight=False)
 
 
-def _told(perplexity: float | None) -> str:
+def _written(perplexity: float | None) -> str:
     return "—" if perplexity is None else f"{perplexity:.4g}"

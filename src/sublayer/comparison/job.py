@@ -19,8 +19,8 @@ from sublayer.evaluation import own_text
 from sublayer.executors.trainings import train_all
 from sublayer.keys import absolute, split
 from sublayer.measurement import Setting, measure
-from sublayer.plugins import load_installed_plugins
 from sublayer.nn.model import Model
+from sublayer.plugins import load_installed_plugins
 from sublayer.runs import sealed_json
 from sublayer.trained import Trained
 

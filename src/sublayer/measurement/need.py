@@ -1,20 +1,14 @@
-"""What a pass needs at least, counted from the config: what does not fit this machine is refused before it is tried.
+"""The least memory that a pass needs, counted from the config: what does not fit this machine is refused at once.
 
-Only what is certainly there at one and the same time is counted, so what is let through may still be too large.
+Only what is certainly held at one time is counted, so a model that passes may still be too large.
 """
 
 from __future__ import annotations
 
 from sublayer.measurement.setting import Setting
-from sublayer.nn.attention import MultiHead
 from sublayer.nn.config import ConfigError
-from sublayer.nn.embedding.linear import MatrixHead
-from sublayer.nn.feedforward import Dense, Glu
-from sublayer.nn.memory import NoMemory
-from sublayer.nn.model import Encoder, Model
-from sublayer.nn.part import Part, Slot
-from sublayer.nn.position import RelativeXL
-from sublayer.nn.stack import Plain, Stack
+from sublayer.nn.model import Model
+from sublayer.nn.part import Work
 from sublayer.runs.environment import memory as machine_memory
 
 FLOAT = 4
@@ -22,7 +16,7 @@ FLOAT = 4
 
 
 def check(config: Model.Config, setting: Setting) -> None:
-    """Refuse a model whose pass is larger than all memory of this machine."""
+    """Refuse a model whose pass needs more than the whole memory of this machine."""
     params, there = config.cost().params, machine_memory()
     if there is None:
         return
@@ -41,65 +35,27 @@ def check(config: Model.Config, setting: Setting) -> None:
 
 
 def activations(config: Model.Config, setting: Setting) -> int:
-    """Bytes beside the weights. What a segment remembers is read first, in a pass of its own."""
+    """Bytes beside the weights. Remembered tokens are read first, in a pass of their own."""
     remembered = setting.remembered(config)
     passes = [(setting.length, remembered), *([(remembered, 0)] if remembered else [])]
     return max(FLOAT * _pass(config, setting, *one) for one in passes)
 
 
 def _pass(config: Model.Config, setting: Setting, length: int, remembered: int) -> int:
-    """Numbers held when most are, in a pass over `length` tokens of each row."""
-    stacks = [_stack(stack, config.dim, setting, length, remembered) for stack in config.stacks.values()]
+    """Numbers held at one time in a pass over `length` tokens of each row."""
+    # A frozen state is not frozen yet in the pass that fills it: the smaller of both is certain.
+    works = [Work(length, remembered, frozen=frozen) for frozen in {False, setting.frozen}]
+    stacks = [
+        min(stack.activation_size(config.dim, work, setting.batch) for work in works)
+        for stack in config.stacks.values()
+    ]
     return max(_scores(config, setting.batch * length), *stacks)
 
 
 def _scores(config: Model.Config, tokens: int) -> int:
-    """An encoder is asked for the scores of all places; others for one place's, or for a few at a time."""
-    whole = isinstance(config, Encoder.Config) and issubclass(config.head.owner, MatrixHead)
-    return tokens * config.vocab if whole else 0
-
-
-def _stack(stack: Stack.Config, dim: int, setting: Setting, length: int, remembered: int) -> int:
-    """Each sublayer beside what those before it have left for the next segment."""
-    rows, slot = setting.batch, stack.slot(dim)
-    kept, highest = 0, rows * length * dim
-    for part in stack.parts if stack.owner is Plain else ():
-        highest = max(highest, kept + _formed(part, slot, rows, length, remembered))
-        kept += rows * _left(part, dim, length, remembered, setting.frozen)
-    return max(highest, kept)
-
-
-def _formed(part: Part.Config, slot: Slot, rows: int, length: int, remembered: int) -> int:
-    """Queries, keys and values, and scores where they are formed in the open; the inner layer."""
-    if part.owner is MultiHead:
-        assert isinstance(part, MultiHead.Config)
-        (H, G, K), position = part.sizes(slot.dim), part.position(slot).owner
-        # A bias may be one for all rows.
-        alike = not position.acts_on_weights and not issubclass(position, RelativeXL)
-        scores = 0 if not position.acts_on_scores else H * length * _attended(part, length, remembered)
-        return rows * length * (H + 2 * G) * K + (1 if alike else rows) * scores
-    if part.owner in (Dense, Glu):
-        assert isinstance(part, Dense.Config | Glu.Config)
-        return rows * length * part.width(slot.dim) * (2 if part.owner is Glu else 1)
-    return 0
-
-
-def _left(part: Part.Config, dim: int, length: int, remembered: int, frozen: bool) -> int:
-    """Of each row, for the next segment."""
-    if part.owner is not MultiHead:
-        return 0
-    assert isinstance(part, MultiHead.Config)
-    _, G, K = part.sizes(dim)
-    wide = 2 * G * K
-    if isinstance(part.memory, NoMemory.Config):
-        wide = 0
-    elif part.memory.hidden:
-        wide = min(dim, wide) if frozen else dim
-    return wide * _attended(part, length, remembered)
-
-
-def _attended(part: MultiHead.Config, length: int, remembered: int) -> int:
-    return length + (remembered if part.reach is None else min(remembered, part.reach))
+    """A model that does not write is asked for the scores of all tokens; others for a few at a time."""
+    head = config.head  # pyright: ignore[reportAttributeAccessIssue] (every model has one; the base declares no field)
+    return tokens * config.vocab if not config.writes and head.speaks else 0
 
 
 def _gib(size: int) -> str:

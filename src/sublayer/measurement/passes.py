@@ -1,4 +1,4 @@
-"""What is timed: a model's pass over a segment, over a prompt, or over one token more."""
+"""The passes that are timed: over a segment, over a prompt, or over one more token."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch.overrides import TorchFunctionMode
 from sublayer.generation.reader import read_prompts
 from sublayer.generation.request import GenerationRequest
 from sublayer.measurement.setting import STEPS, Setting
-from sublayer.nn.model import Decoder, Encoder, EncoderDecoder, Model
+from sublayer.nn.model import Model
 from sublayer.nn.state import State
 
 NOISE = 1 << 16
-"""Numbers that fill all weights, over and over: what they are does not matter, as long as they are ordinary."""
+"""Random numbers that fill all weights, repeated; their values do not matter unless they are denormal or huge."""
 
 
 class Pass:
-    """Abstract: `run` is what is measured, at once and again after each `prepare`, which is not."""
+    """Abstract: `run` is measured, first at once and then after each `prepare`, which is not measured."""
 
     def __init__(self, model: Model, setting: Setting) -> None:
         self.model, self.setting = model, setting
@@ -31,17 +31,17 @@ class Pass:
         raise NotImplementedError
 
     def draw(self, length: int) -> Tensor:
-        """Ids of a row each."""
+        """Random ids, B rows."""
         return torch.randint(self.vocab, (self.setting.batch, length), device=self.setting.device)
 
 
 class Segment(Pass):
     """New tokens after remembered ones, each scored.
 
-    A model that forgets goes on from run to run, as it does in use; one that keeps everything starts from a copy.
+    A model with a bounded state continues from run to run, as in use; one whose state grows starts from a copy.
     """
 
-    def __init__(self, model: Decoder, setting: Setting) -> None:
+    def __init__(self, model: Model, setting: Setting) -> None:
         super().__init__(model, setting)
         self.ids_BL, self.targets_BL = self.draw(setting.length), self.draw(setting.length)
         self._state: State | None = None
@@ -62,25 +62,23 @@ class Segment(Pass):
 
 
 class Prefill(Pass):
-    """A prompt, and the scores of the token after it; for an encoder, a text and the scores of its places."""
+    """A prompt, and the scores of the next token; for a model that does not write, the scores of all tokens."""
 
     def __init__(self, model: Model, setting: Setting) -> None:
         super().__init__(model, setting)
         self.ids_BL = self.draw(setting.length)
 
     def run(self) -> object:
-        if isinstance(self.model, Encoder):
-            h_BLD, state = self.model(self.ids_BL)
-            return self.model.head(h_BLD), state
-        begun = self.model.start(self.ids_BL) if isinstance(self.model, EncoderDecoder) else None
-        h_BLD, state = self.model(self.ids_BL, begun)
-        return self.model.head(h_BLD[:, -1]), state
+        config = self.model.config
+        state = self.model.start(self.ids_BL) if config.needs_source else None
+        h_BLD, state = self.model(self.ids_BL, state)
+        return self.model.head(h_BLD[:, -1] if config.writes else h_BLD), state
 
 
 class Token(Pass):
-    """One token more, as the engine of generation writes it."""
+    """One more token, as the generation engine computes it."""
 
-    def __init__(self, model: Decoder, setting: Setting) -> None:
+    def __init__(self, model: Model, setting: Setting) -> None:
         super().__init__(model, setting)
         self.prompts_BL, self.ids_B = self.draw(setting.length), self.draw(1)[:, 0]
         self._begin()
@@ -102,8 +100,8 @@ PASSES: dict[str, Any] = {"segment": Segment, "prefill": Prefill, "token": Token
 
 
 def build(config: Model.Config, device: str) -> Model:
-    """The model of a config, in eval mode on the device, with any weights."""
-    with _Bare():
+    """The model of a config, in eval mode on the device, with arbitrary weights."""
+    with _WithoutInit():
         model = config.build()
     _fill(model)
     return model.to(device).eval()
@@ -114,26 +112,24 @@ def make(model: Model, setting: Setting) -> Pass:
 
 
 def forgets(config: Model.Config) -> bool:
-    """Whether it can go on for ever: what it remembers is bounded, and so is no table of places."""
-    stacks = config.stacks.values()
-    bounded = all(getattr(part, "reach", 0) is not None for stack in stacks for part in stack.parts)
-    return bounded and not any(hasattr(stack.position, "limit") for stack in stacks)
+    """Whether it can read without end: its state is bounded, and its positions are not."""
+    return config.reach is not None and config.end is None
 
 
 def common(config: Model.Config) -> int:
-    """How many ids to draw from: of an adaptive softmax the frequent ones, which most tokens are."""
+    """How many ids to draw from: of an adaptive softmax only the frequent ones, as most tokens of a text are."""
     cutoffs = getattr(getattr(config, "head", None), "cutoffs", ())
     return min(config.vocab, *(cutoffs[:1] or (config.vocab,)))
 
 
 def weights(model: Model) -> int:
-    """Bytes of parameters and buffers; what is tied once."""
+    """Bytes of parameters and buffers; tied ones count once."""
     storages = [tensor.untyped_storage() for tensor in (*model.parameters(), *model.buffers())]
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
-class _Bare(TorchFunctionMode):
-    """Weights as the memory was found: drawing them takes longer than measuring."""
+class _WithoutInit(TorchFunctionMode):
+    """Leaves new weights uninitialised: drawing them takes longer than measuring."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

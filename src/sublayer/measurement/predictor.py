@@ -23,7 +23,6 @@ from sublayer.measurement.specimen import Kind, Specimens
 from sublayer.measurement.table import Entry, Table, Told
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
 
 MOST = 30
 """Whole models to calibrate on."""
@@ -135,11 +134,15 @@ class Predictor:
             readings.append(self.read(config))
         return readings
 
+    def close(self) -> None:
+        """End the process that measures."""
+        self.table.close()
+
     def __enter__(self) -> Predictor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.table.__exit__()
+        self.close()
 
     def _raw(self, config: Model.Config) -> tuple[float, np.ndarray, int]:
         """Seconds before the correction, what the correction is made from, and bytes."""
@@ -151,11 +154,11 @@ class Predictor:
 
     def _kinds(self, config: Model.Config) -> list[tuple[Kind, int, int | None, int]]:
         """What the table is asked for: the frame, then each sublayer."""
-        if not isinstance(config, SingleStack.Config):
+        if len(config.stacks) != 1:
             raise ConfigError(f"{config.tag}: only models with one stack are predicted; measure this one whole")
         self.setting.check(config)
         specimens, memory = Specimens(config), self.setting.remembered(config)
-        sublayers = [specimens.sublayer(part) for part in config.stack.parts]
+        sublayers = [specimens.sublayer(part) for part in config.stacks[""].parts]
         return [(kind, config.dim, inner, memory) for kind, inner in [(specimens.frame, None), *sublayers]]
 
 

@@ -1,4 +1,4 @@
-"""Specimens: models off which an entry of the table is read; what they have of a candidate is one sublayer, or none."""
+"""Specimens: small models from which entries of the table are measured; each repeats one sublayer of a candidate."""
 
 from __future__ import annotations
 
@@ -7,49 +7,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
-from sublayer.nn.part import Part, Slot
+from sublayer.nn.part import Part
 
 LETTER = "p"
 FEW_WORDS = 32
-"""A vocabulary that costs nothing."""
+"""A vocabulary whose embedding and head cost nearly nothing."""
 SLIGHT = 8
-"""Inner width of the one sublayer of a frame: nearly nothing."""
+"""Inner width of the one sublayer of a frame, which costs nearly nothing."""
 CACHES = 64 << 20
 """Bytes of weights that no cache holds."""
 MOST_COPIES = 16
-"""Deeper models are rare, and small sublayers in as many copies stay in the caches, as they do in use."""
+"""Deeper models are rare; small sublayers in this many copies stay in the caches, as they do in use."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """All that a sublayer is but its sizes: those are interpolated, the rest is not."""
+    """A sublayer without its sizes: those are interpolated, everything else is not."""
 
     around: str
     """The model around it, as JSON without sizes."""
     part: str | None = None
     """The part, as JSON without its inner width; None for a frame: embedding, head and what a pass does once."""
 
-    def model(self, dim: int, inner: int | None, copies: int = 1) -> SingleStack.Config:
+    def model(self, dim: int, inner: int | None, copies: int = 1) -> Model.Config:
         """The specimen. Raises ConfigError where these sizes cannot be, as heads that do not divide dim."""
         data: dict[str, Any] = json.loads(self.around)
         part = {"kind": "dense", "inner": SLIGHT} if self.part is None else json.loads(self.part)
         part |= {} if inner is None else {"inner": inner}
         data["stack"] |= {"alphabet": {LETTER: part}, "layout": f"({LETTER})x{copies}"}
-        made = Model.Config.parse(data | {"dim": dim})
-        assert isinstance(made, SingleStack.Config)
-        return made
+        return Model.Config.parse(data | {"dim": dim})
 
     @property
     def frame(self) -> Kind:
-        """What the specimen takes without its sublayers."""
+        """The kind of the specimen without its sublayers."""
         return Kind(self.around)
 
 
 class Specimens:
     """The kinds that a candidate is made of."""
 
-    def __init__(self, config: SingleStack.Config) -> None:
+    def __init__(self, config: Model.Config) -> None:
         self.dim = config.dim
         data: dict[str, Any] = config.dump() | {"dim": None}
         stack = data["stack"] | {"vary": {}, "alphabet": {}, "layout": ""}
@@ -63,15 +60,15 @@ class Specimens:
     def sublayer(self, part: Part.Config) -> tuple[Kind, int | None]:
         """The kind of a sublayer and its inner width, None if its part has none."""
         width = getattr(part, "width", None) if hasattr(part, "inner") else None
-        told = {name: value for name, value in part.dump().items() if name != "inner" or width is None}
-        around = self._around if hasattr(part, "position") else self._anywhere  # what places are does not concern it
-        return Kind(around, _json(told)), None if width is None else width(self.dim)
+        fields = {name: value for name, value in part.dump().items() if name != "inner" or width is None}
+        around = self._around if part.attends else self._anywhere  # positions matter to attention alone
+        return Kind(around, _json(fields)), None if width is None else width(self.dim)
 
 
-def copies(specimen: SingleStack.Config) -> int:
-    """So many that their weights do not stay in the caches, within reason."""
-    part = specimen.stack.parts[0]
-    size = 4 * part.params(Slot(specimen.dim, specimen.stack.position))
+def copies(specimen: Model.Config) -> int:
+    """Number of copies whose weights together do not fit the caches, up to MOST_COPIES."""
+    (stack,) = specimen.stacks.values()
+    size = 4 * stack.parts[0].params(stack.slot(specimen.dim))
     return max(2, min(MOST_COPIES, CACHES // max(1, size)))
 
 

@@ -24,7 +24,6 @@ from sublayer.measurement.specimen import Kind, copies
 from sublayer.measurement.worker import Worker
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
 from sublayer.runs import Lines
 
 TOLERANCE, SECONDS = 0.03, 0.25
@@ -76,7 +75,7 @@ class Rung:
         return 1 if self.kind.part is None else copies(self.kind.model(self.dim, self.inner))
 
     @property
-    def specimen(self) -> SingleStack.Config:
+    def specimen(self) -> Model.Config:
         return self.kind.model(self.dim, self.inner, self.copies)
 
     @cached_property
@@ -88,7 +87,7 @@ class Table:
     """Readings on disk, one file for each device and setting; entries are made of them."""
 
     def __init__(self, setting: Setting, folder: Path | str | None = None, plugins: Sequence[str] = ()) -> None:
-        self.setting, self.plugins = setting.settled(), plugins
+        self.setting, self.plugins = setting.resolved(), plugins
         self.device = fingerprint(self.setting.device, self.setting.threads)
         name = f"{self.device['id']}-{cache.key(setting=self.setting.dump())[:12]}.jsonl"
         self.lines = Lines(cache.folder(folder) / "measurement" / name)
@@ -160,6 +159,10 @@ class Table:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process that measures."""
         if self._worker is not None:
             self._worker.__exit__()
             self._worker = None

@@ -36,7 +36,7 @@ class Worker:
     """The other end: `with Worker(setting) as worker: worker.read(config)`."""
 
     def __init__(self, setting: Setting, plugins: Sequence[str] = ()) -> None:
-        self.setting, self.plugins = setting.settled(), plugins
+        self.setting, self.plugins = setting.resolved(), plugins
 
     def read(
         self,

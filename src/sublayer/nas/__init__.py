@@ -1,22 +1,32 @@
-"""Search for models: spaces to choose from, ways to search them, what came of it."""
+"""Search for models: spaces to choose from, methods that propose candidates, the front of the best."""
 
-from sublayer.nas.benchmark import contest
+from sublayer.nas.benchmark import compare_methods
 from sublayer.nas.choice import Choice
+from sublayer.nas.records import FrontModel, SearchGoal, SearchRequest, SearchResult
+from sublayer.nas.reporters import SearchReporter
 from sublayer.nas.rule import Rule
 from sublayer.nas.search import search
+from sublayer.nas.sources import Sources
 from sublayer.nas.space import Candidate, Space
 from sublayer.nas.spaces import SPACES, find, read, space
-from sublayer.nas.trial import Objective, Trial
+from sublayer.nas.stages import Stage
+from sublayer.nas.trial import Trial
 
 __all__ = [
     "SPACES",
     "Candidate",
     "Choice",
-    "Objective",
+    "FrontModel",
     "Rule",
+    "SearchGoal",
+    "SearchReporter",
+    "SearchRequest",
+    "SearchResult",
+    "Sources",
     "Space",
+    "Stage",
     "Trial",
-    "contest",
+    "compare_methods",
     "find",
     "read",
     "search",

@@ -2,9 +2,9 @@
 
 As published for training-free search (Javaheripi et al. 2022, appendix B): 100 = 20 parents + 40 mutations with
 probability 0.3 + 40 crossovers, 30 iterations. Parents are known already, so that 100 + 30·80 = 2,500 candidates are
-looked at, each once.
+evaluated, each once.
 
-Where the front is larger than the parents may be, those far apart are taken (`pareto.spread`); where it is smaller, the
+If the front has more trials than there are parents, those far apart are taken (`pareto.spread`); if it has fewer, the
 fronts behind it follow, and after all candidates within the limits those that exceed them least.
 """
 
@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from sublayer.nas import pareto
+from sublayer.nas.records import SearchGoal
 from sublayer.nas.space import Candidate, Genes, Space
-from sublayer.nas.trial import Objective, Trial, table
+from sublayer.nas.trial import Trial, table
 
 MUTATION = 0.3
 TRIES = 200
@@ -24,27 +25,27 @@ TRIES = 200
 
 
 class Method:
-    """Abstract: who asks for candidates, and is told what came of them. No candidate is asked for twice.
+    """Abstract: proposes candidates and learns how they did, an ask-and-tell interface. No candidate comes twice.
 
-    What is asked for depends on the seed and on what was told alone, so that telling the same again leads to the same.
+    What `ask` gives depends only on the seed and on earlier `tell`s, so that a search can be replayed.
     """
 
     def __init__(
-        self, space: Space, objectives: Sequence[Objective], seed: int, population: int, first: Sequence[Genes] = ()
+        self, space: Space, goals: Sequence[SearchGoal], seed: int, population: int, first: Sequence[Genes] = ()
     ) -> None:
-        self.space, self.objectives, self.seed, self.population = space, objectives, seed, population
+        self.space, self.goals, self.seed, self.population = space, goals, seed, population
         self.first = list(first)
-        """Genes to look at before any others."""
+        """Genes to propose before any others."""
         self.seen: set[str] = set()
-        """Hashes of what was asked for."""
+        """Hashes of the candidates proposed."""
         self.tried: set[str] = set()
-        """Genes that were drawn, valid or not."""
+        """Genes that were drawn, valid or not, as JSON."""
         self.trials: list[Trial] = []
         self.generation = 0
 
     @property
     def batch(self) -> int:
-        """How many to ask for at a time."""
+        """The size of the next generation."""
         return self.population
 
     def ask(self, count: int) -> list[Candidate]:
@@ -59,13 +60,13 @@ class Method:
         return Random(f"{self.seed}/{self.generation}")
 
     def draw(self, make: Callable[[], Genes]) -> Candidate | None:
-        """One that is valid and new."""
+        """A candidate that is valid and new; None where TRIES draws bring none."""
         for _ in range(TRIES):
             genes = make()
-            told = json.dumps(self.space.used(genes))
-            if told in self.tried:  # much cheaper to know than to build
+            written = json.dumps(self.space.used(genes))
+            if written in self.tried:  # far cheaper than building the config to compare hashes
                 continue
-            self.tried.add(told)
+            self.tried.add(written)
             candidate = self.space.candidate(genes)
             if candidate is not None and candidate.hash not in self.seen:
                 self.seen.add(candidate.hash)
@@ -73,7 +74,7 @@ class Method:
         return None
 
     def sample(self, count: int, rng: Random) -> list[Candidate]:
-        """Drawn at random; in the first generation, after those that were given."""
+        """Draw candidates at random; in the first generation, after those given as `first`."""
         made: list[Candidate] = []
         while self.first and len(made) < count:
             given = self.space.candidate(self.first.pop(0))
@@ -95,22 +96,22 @@ class Evolution(Method):
         if not self.trials:
             return self.sample(count, rng)
         parents = [trial.candidate.genes for trial in self.parents()]
-        ways = [
+        makers = [
             lambda: self.space.mutate(rng.choice(parents), MUTATION, rng),
             lambda: self.space.cross(*_two(parents, rng), rng),
         ]
         asked: list[Candidate] = []
-        for way, most in zip(ways, ((count + 1) // 2, count // 2), strict=True):
-            while most and (one := self.draw(way)):
+        for make, most in zip(makers, ((count + 1) // 2, count // 2), strict=True):
+            while most and (one := self.draw(make)):
                 asked.append(one)
                 most -= 1
-        # Where parents have no new children, a stranger is as good.
+        # Where parents have no new children, random candidates fill the generation.
         return asked + self.sample(count - len(asked), rng)
 
     def parents(self) -> list[Trial]:
         count = max(2, self.population // 5)
         within = [trial for trial in self.trials if trial.feasible]
-        points = table(within, self.objectives)
+        points = table(within, self.goals)
         chosen: list[Trial] = []
         for front in pareto.fronts(points):
             left = count - len(chosen)
@@ -122,6 +123,6 @@ class Evolution(Method):
 
 
 def _two(parents: list[Genes], rng: Random) -> tuple[Genes, Genes]:
-    """Different ones, where there are."""
+    """Two different parents, where there are two."""
     chosen = rng.sample(parents, min(2, len(parents)))
     return chosen[0], chosen[-1]

@@ -1,75 +1,58 @@
-"""The loop of a search: a method asks for candidates, they are judged or recalled, and it is told what came of them."""
+"""The loop of a search: a method proposes candidates, they are evaluated or recalled, and the method learns of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TypeAlias
 
 from sublayer.nas import units
 from sublayer.nas.evolution import TRIES, Method
+from sublayer.nas.reporters import SearchProgress, SearchReporter
 from sublayer.nas.space import Candidate, Space
-from sublayer.nas.study import Recorded
-from sublayer.nas.trial import Judge, Objective, Trial
+from sublayer.nas.stages import Evaluator
+from sublayer.nas.study import Journal, Recorded
+from sublayer.nas.trial import Trial
 from sublayer.nn.config import ConfigError
-from sublayer.nn.model import Model
 
-BARREN = 3, 200
-"""Generations and trials without a candidate within the limits, after which there is none."""
-
-
-@dataclass
-class Progress:
-    """What a search tells on its way."""
-
-    of: int
-    objectives: tuple[Objective, ...]
-    trials: list[Trial] = field(default_factory=list)
-    generations: list[int] = field(default_factory=list)
-    """How many trials there were after each."""
-    recalled: int = 0
-    """Trials that the journal had already."""
-
-
-Tell: TypeAlias = "Callable[[Progress], None]"
-Ahead: TypeAlias = "Callable[[list[Model.Config]], None]"
+HOPELESS = 3, 200
+"""Generations and trials without a candidate within the limits, after which the search gives up."""
 
 
 def explore(
     method: Method,
-    judge: Judge,
-    progress: Progress,
-    recorded: Iterable[Recorded] = (),
-    add: Callable[[Trial], None] = lambda trial: None,
-    tell: Tell = lambda progress: None,
-    ahead: Ahead = lambda configs: None,
-) -> None:
-    """Until there are enough trials, or no more candidates. `ahead` hears which are judged next."""
-    known = {one.number: one for one in recorded}
-    while len(progress.trials) < progress.of:
-        asked = method.ask(min(method.batch, progress.of - len(progress.trials)))
-        if not asked:
-            break
+    evaluator: Evaluator,
+    total: int,
+    journal: Journal | None = None,
+    reporter: SearchReporter | None = None,
+) -> SearchProgress:
+    """Evaluate `total` candidates, or all there are; those in the journal are recalled, new ones are added to it."""
+    known = {one.number: one for one in journal.trials()} if journal else {}
+    progress = SearchProgress(total, evaluator.goals)
+    while len(progress.trials) < total:
         start = len(progress.trials)
-        ahead([candidate.config for n, candidate in enumerate(asked, start) if n not in known])
-        for candidate in asked:
-            number = len(progress.trials)
+        candidates = method.ask(min(method.batch, total - start))
+        if not candidates:
+            break
+        evaluator.look_ahead([one.config for number, one in enumerate(candidates, start) if number not in known])
+        for number, candidate in enumerate(candidates, start):
             if number in known:
                 trial = recall(known[number], candidate)
                 progress.recalled += 1
             else:
-                trial = judge(number, candidate)
-                add(trial)
+                trial = evaluator.evaluate(number, candidate)
+                if journal:
+                    journal.add(trial)
             progress.trials.append(trial)
-            tell(progress)
-        method.tell(progress.trials[-len(asked) :])
+            if reporter:
+                reporter.progress(progress)
+        method.tell(progress.trials[start:])
         progress.generations.append(len(progress.trials))
-        if len(progress.generations) >= BARREN[0] and len(progress.trials) >= BARREN[1]:
-            refuse_barren(progress.trials, judge.limits)
+        if len(progress.generations) >= HOPELESS[0] and len(progress.trials) >= HOPELESS[1]:
+            refuse_infeasible(progress.trials, evaluator.limits)
     if not progress.trials:
         raise ConfigError(empty(method.space))
-    refuse_barren(progress.trials, judge.limits)
+    refuse_infeasible(progress.trials, evaluator.limits)
+    return progress
 
 
 def recall(recorded: Recorded, candidate: Candidate) -> Trial:
@@ -81,8 +64,8 @@ def recall(recorded: Recorded, candidate: Candidate) -> Trial:
     return Trial(recorded.number, candidate, recorded.figures, recorded.excess)
 
 
-def refuse_barren(trials: Sequence[Trial], limits: Mapping[str, float]) -> None:
-    """Nothing within the limits: say how near it came."""
+def refuse_infeasible(trials: Sequence[Trial], limits: Mapping[str, float]) -> None:
+    """Where no candidate is within the limits, name the nearest one."""
     if any(trial.feasible for trial in trials):
         return
     nearest = min(trials, key=lambda trial: trial.violation)
@@ -96,8 +79,7 @@ def refuse_barren(trials: Sequence[Trial], limits: Mapping[str, float]) -> None:
 
 
 def sketch(trial: Trial) -> str:
-    config = trial.candidate.config
-    return f"layout {' → '.join(stack.layout for stack in config.stacks.values())}, dim {config.dim}"
+    return f"layout {trial.candidate.layout}, dim {trial.candidate.config.dim}"
 
 
 def empty(space: Space) -> str:

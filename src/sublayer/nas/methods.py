@@ -1,4 +1,4 @@
-"""Other ways to search a space, to compare evolution with: at random, and NSGA-II as Optuna has it."""
+"""Search methods by name: evolution, and to compare with it random search and Optuna's NSGA-II."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sublayer.nas.space import Candidate, Genes
 from sublayer.nas.trial import Trial
 from sublayer.nn.config import unknown
 
-OLD = 50
-"""Populations in a row without a new candidate, before the space counts as used up."""
+PATIENCE = 50
+"""Proposals for one generation, in populations, after which the space counts as used up."""
 
 
 class RandomSearch(Method):
@@ -24,17 +24,19 @@ class RandomSearch(Method):
 class Nsga2(Method):
     """Non-dominated sorting and crowding (Deb et al. 2002), by Optuna's sampler with its own rates.
 
-    The sampler may propose what it has proposed before, or what a rule forbids: the first is answered from memory, the
-    second is looked at with the forbidden genes drawn anew. What does not go together is told as far beyond limits.
+    The sampler may repeat a proposal, or propose what a rule forbids. A repeated proposal gets the values of the first;
+    forbidden genes are drawn anew. An invalid config is reported as far above the limits.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         import optuna
 
         super().__init__(*args, **kwargs)
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed={self.seed}: nsga2 takes 0 to {2**32 - 1:,}; use a smaller one, or another method")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         sampler = optuna.samplers.NSGAIISampler(population_size=self.population, seed=self.seed)
-        directions: list[Any] = [objective.direction for objective in self.objectives]
+        directions: list[Any] = [goal.direction for goal in self.goals]
         self.study = optuna.create_study(sampler=sampler, directions=directions)
         self.distributions = distributions(self.space)
         self.waiting: dict[str, list[Any]] = {}
@@ -44,7 +46,7 @@ class Nsga2(Method):
 
     def ask(self, count: int) -> list[Candidate]:
         asked: list[Candidate] = []
-        for _ in range(OLD * self.population):
+        for _ in range(PATIENCE * self.population):
             if len(asked) == count:
                 break
             proposed = self.study.ask(self.distributions)
@@ -72,12 +74,12 @@ class Nsga2(Method):
         return self.space.candidate(self.space.settle(genes, Random(f"{self.seed}/{number}")))
 
     def _tell(self, proposed: Any, trial: Trial | None) -> None:
-        """A trial beyond limits is compared by how far, never by its values, some of which are not known."""
+        """Optuna compares trials above limits by how far they are above, so that their values may be missing."""
         excess = {"valid": 1e9} if trial is None else {"valid": 0.0, **trial.excess}
         for name, share in excess.items():
             proposed.set_constraint(name, float(share))
         figures = trial.figures if trial is not None and trial.feasible else {}
-        self.study.tell(proposed, [float(figures.get(objective.name, 0.0)) for objective in self.objectives])
+        self.study.tell(proposed, [float(figures.get(goal.name, 0.0)) for goal in self.goals])
 
 
 METHODS: dict[str, type[Method]] = {"evolution": Evolution, "random": RandomSearch, "nsga2": Nsga2}

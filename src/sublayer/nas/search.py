@@ -1,100 +1,161 @@
-"""Search: candidates from a method, judged one by one, kept in a journal; at the end the front, measured again.
+"""Search: candidates of a space, evaluated one by one; the front of the best, measured; some of them trained.
 
-A search that was killed is asked for again: the method proposes the same candidates, those that the journal has are
-answered from it, and the rest is judged. No trial is lost or done twice, and the front is the same.
+A killed search is continued by the same call: the method proposes the same candidates, those in the journal are
+recalled, and the rest is evaluated. No trial is lost or repeated, and the front is the same (docs/decisions/0008).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
+from sublayer import executors
+from sublayer.data import Dataset
+from sublayer.measurement import Setting
 from sublayer.nas import methods
 from sublayer.nas.evolution import Method
-from sublayer.nas.explore import Ahead, Progress, Tell, explore
-from sublayer.nas.folder import Folder
-from sublayer.nas.result import describe, measured
+from sublayer.nas.explore import explore
+from sublayer.nas.folder import SearchFolder
+from sublayer.nas.front import carry_over, evenly, find_front, is_measured, with_errors
+from sublayer.nas.goals import read_goals, read_limits
+from sublayer.nas.records import CountedFor, SearchGoal, SearchRequest, SearchResult
+from sublayer.nas.reporters import SearchReporter
 from sublayer.nas.smallest import refuse_too_small, smallest
+from sublayer.nas.sources import Meter, Sources, on_this_device
 from sublayer.nas.space import Space
+from sublayer.nas.stages import CountStage, Evaluator
 from sublayer.nas.study import Journal
-from sublayer.nas.trial import Judge, Objective, Stage, counted, read_limits, read_objectives
+from sublayer.nas.train_front import train_front
 from sublayer.nn.model import Model
+from sublayer.training import TrainConfig
 
 DEFAULT = "decoder_params,latency,memory"
 STUDY = "search"
+"""The name of the Optuna study in the journal."""
+MEASURED_MODELS = 15
+"""Models of the front that are measured, if there are so many."""
+MOST = 1_000_000
+"""Largest population, number of iterations, and number of models to train."""
 
 
 def search(
     space: Space,
-    evaluate: Stage | Sequence[Stage],
     out: Path | str,
     *,
-    objectives: str | Sequence[str | Objective] = DEFAULT,
+    objectives: str | Sequence[str | SearchGoal] = DEFAULT,
     limits: Mapping[str, str | float | None] | None = None,
     method: str = "evolution",
     seed: int = 0,
     population: int = 100,
     iterations: int = 30,
-    length: int = 64,
-    memory: int | None = None,
-    notes: Mapping[str, Any] | None = None,
-    remeasure: Callable[[Model.Config], Any] | None = None,
-    tell: Tell = lambda progress: None,
-    ahead: Ahead = lambda configs: None,
-    prepare: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
-    """Search a space and write the front to a folder; what front.json holds is returned.
+    setting: Setting | None = None,
+    seconds: float = 3.0,
+    text: Dataset | None = None,
+    train: int = 0,
+    training: TrainConfig | None = None,
+    pool: executors.Pool | None = None,
+    plugins: Sequence[str] = (),
+    sources: Sources | None = None,
+    reporter: SearchReporter | None = None,
+) -> SearchResult:
+    """Search a space under limits, measure the front, train the best `train` of it; the result is in out/front.json.
 
-    evaluate: config → figures, such as latency in seconds and memory in bytes; several are called in turn, the cheapest
-    first, as long as a candidate is within its limits. limits: {"latency": "5ms", "params": 1e7}. length, memory: the
-    tokens that FLOPs are counted for. notes: what else makes the search what it is (device, setting), written down
-    with it. remeasure: config → a reading with latency, low, high and memory, for models of the front. ahead: hears
-    which configs are evaluated next, for what is better done for many at once. prepare: what takes long, done when
-    nothing is wrong with the request.
+    objectives: two or three figures, latency and memory of this device or proxies among them. limits: {"latency":
+    "5ms", "params": 1e7}. setting, seconds: what is measured, and for how long at most, for a model of the front. text:
+    read by proxies and trainings. pool: where proxies are scored and models trained. sources: other sources of figures
+    than this device and the proxies.
     """
-    wanted, most = read_objectives(objectives), read_limits(limits or {})
-    trials = total(population, iterations)
-    asked = {
-        "space": space.dump(),
-        "objectives": [objective.dump() for objective in wanted],
-        "limits": most,
-        "method": method,
-        "seed": seed,
-        "population": population,
-        "iterations": iterations,
-        "counted": {"length": length, "memory": memory},
-        **(notes or {}),
-    }
-    stages = [counted(length, memory), *([evaluate] if callable(evaluate) else evaluate)]
-    judge = Judge(stages, wanted, most)
-    folder = Folder(Path(out))
-    chosen = make(method, space, wanted, most, seed, population)
-    with folder.held():
-        folder.ask(asked)
-        prepare()
-        journal = Journal(folder.journal, STUDY, space, wanted)
-        progress = Progress(trials, wanted)
-        explore(chosen, judge, progress, journal.trials(), journal.add, tell, ahead)
-        return measured(folder, describe(progress, most, notes or {}), remeasure)
+    check_numbers(seed=seed, train=train, seconds=seconds)
+    trials = count_trials(population, iterations)
+    if train and text is None:
+        raise ValueError(f"train={train}: there is no text to train on; add --data FILE")
+    goals, most = read_goals(objectives), read_limits(limits or {})
+    measured: Setting = (setting or Setting()).resolved()
+    pool, reporter = pool or executors.pool(), reporter or SearchReporter()
+    if sources is None:
+        figures = {*(goal.name for goal in goals), *most}
+        sources = on_this_device(
+            figures,
+            most,
+            measured,
+            text,
+            seed=seed,
+            seconds=seconds,
+            pool=pool,
+            plugins=plugins,
+            reporter=reporter,
+        )
+    request = SearchRequest(
+        space=space.dump(),
+        objectives=goals,
+        limits=most,
+        method=method,
+        seed=seed,
+        population=population,
+        iterations=iterations,
+        counted=CountedFor(length=measured.length, memory=measured.memory),
+        setting=sources.setting,
+        device=sources.device,
+        text=sources.text,
+    )
+    folder, candidates = SearchFolder(Path(out)), begin(method, space, goals, most, seed, population)
+    with folder.locked():
+        folder.write_request(request)
+        with sources:
+            for stage in sources.stages:
+                stage.prepare(space)
+            evaluator = Evaluator([CountStage(measured.length, measured.memory), *sources.stages], goals, most)
+            journal = Journal(folder.journal, STUDY, space, goals)
+            progress = explore(candidates, evaluator, trials, journal, reporter)
+            result = carry_over(find_front(request, progress), folder.read_result())
+            folder.write_result(result)
+            if sources.meter:
+                result = measure_front(result, sources.meter, folder)
+        if train:
+            assert text is not None
+            result = train_front(result, train, text, training or TrainConfig(), folder, pool, reporter)
+    return result
 
 
-def total(population: int, iterations: int) -> int:
-    """How many candidates evolution looks at; other methods look at as many."""
-    if population < 5 or iterations < 0:
-        raise ValueError(f"population={population}, iterations={iterations}: expected at least 5, and 0 or more")
-    return population + iterations * 2 * round(0.4 * population)
+def measure_front(result: SearchResult, meter: Meter, folder: SearchFolder) -> SearchResult:
+    """Measure models spread along the front that were not measured before; front.json has each at once."""
+    for one in evenly(result.front, MEASURED_MODELS):
+        if not is_measured(one):
+            found = meter.measure(Model.Config.parse(one.config))
+            result = with_errors(result.replace(one.number, measured=found))
+            folder.write_result(result)
+    return result
 
 
-def make(
-    method: str, space: Space, objectives: Sequence[Objective], limits: Mapping[str, float], seed: int, population: int
+def begin(
+    method: str, space: Space, goals: Sequence[SearchGoal], limits: Mapping[str, float], seed: int, population: int
 ) -> Method:
-    """A method at its beginning; under limits it looks at the smallest candidate first, from which small ones come."""
+    """A method before its first candidate. Under limits it starts with the smallest one, whose children are small."""
     kind = methods.find(method)
     first = []
     if limits:
         least = smallest(space, Random(seed))
         refuse_too_small(least, limits)
         first = [least.genes]
-    return kind(space, objectives, seed, population, first)
+    return kind(space, goals, seed, population, first)
+
+
+def count_trials(population: int, iterations: int) -> int:
+    """How many candidates evolution evaluates; other methods evaluate as many."""
+    if not 5 <= population <= MOST or not 0 <= iterations <= MOST:
+        raise ValueError(
+            f"population={population}, iterations={iterations}: expected 5 to {MOST:,}, and 0 to {MOST:,}; the paper "
+            "has 100 and 30"
+        )
+    return population + iterations * 2 * round(0.4 * population)
+
+
+def check_numbers(seed: int, train: int, seconds: float) -> None:
+    """Refuse numbers that no search can have."""
+    if not 0 <= train <= MOST:
+        raise ValueError(f"train={train}: expected the number of models of the front to train, 0 to {MOST:,}")
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"seconds={seconds:g}: expected a finite time above 0 for each model, such as 3")
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed={seed}: expected a 64-bit integer, such as 0")

@@ -34,7 +34,12 @@ class Candidate:
     genes: Genes
     config: Model.Config
     hash: str
-    """The config's: two candidates of one hash are one model."""
+    """The config's: two candidates with one hash are one model."""
+
+    @property
+    def layout(self) -> str:
+        """The layouts of all stacks, for people."""
+        return " → ".join(stack.layout for stack in self.config.stacks.values())
 
 
 @dataclass(frozen=True)

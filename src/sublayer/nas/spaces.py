@@ -1,4 +1,4 @@
-"""Named spaces: a phone book like that of papers; `sublayer search lts-gpt2` finds them here."""
+"""Named spaces: a registry like that of papers; `sublayer search lts-gpt2` finds them here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sublayer.data import Dataset
 from sublayer.nas.choice import Choice, chooses
 from sublayer.nas.space import Space, changed
 from sublayer.nn.config import ConfigError, unknown
@@ -19,7 +20,7 @@ WIDE = "f.inner>1.7*dim"
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedSpace:
     name: str
     cite: str
     make: Callable[[], Space]
@@ -29,14 +30,14 @@ class Named:
         return (self.make.__doc__ or "").strip().splitlines()[0]
 
 
-SPACES: dict[str, Named] = {}
+SPACES: dict[str, NamedSpace] = {}
 
 
 def space(name: str, *, cite: str = "") -> Callable[[Callable[[], Space]], Callable[[], Space]]:
     """Enter a function that makes a space under a name."""
 
     def enter(make: Callable[[], Space]) -> Callable[[], Space]:
-        SPACES[name] = Named(name, cite, make)
+        SPACES[name] = NamedSpace(name, cite, make)
         return make
 
     return enter
@@ -67,6 +68,15 @@ def read(name: str, changes: Mapping[str, Any] | None = None, rules: Iterable[st
         end = "" if str(error).endswith("?") else "."
         raise ConfigError(f"{error}{end} Spaces are {', '.join(SPACES)}") from None
     return Space.of(base, choices, rules)
+
+
+def fit(space: Space, text: Dataset | None, changes: Mapping[str, Any]) -> Space:
+    """The space with the vocabulary of the text, which no change may contradict."""
+    if text is None:
+        return space
+    if changes.get("vocab", text.vocab) != text.vocab:
+        raise ValueError(f"vocab={changes['vocab']}: the text has {text.vocab:,} tokens; leave vocab out")
+    return space.fitted(text.vocab)
 
 
 def _pairs(fewest: int, most: int) -> Choice:
@@ -133,9 +143,9 @@ def sublayers() -> Space:
     ]
     sizes = {"dim": "64..512/64", "s.heads": "2|4|8", "s.kv_heads": "1|null", "f.inner": "each(64..2048/64)"}
     window = [{"kind": "causal"}, {"kind": "window", "size": 64}]
-    still = dict.fromkeys(("s.dropout", "embedding.dropout", "residual.dropout"), 0.0)
+    undropped = dict.fromkeys(("s.dropout", "embedding.dropout", "residual.dropout"), 0.0)
     return Space.of(
-        named.config("gpt2").but({"position": Rotary.Config(), "s.heads": 4, **still}, vocab=256, dim=128),
+        named.config("gpt2").but({"position": Rotary.Config(), "s.heads": 4, **undropped}, vocab=256, dim=128),
         {
             "layout": Choice(tuple(layouts)),
             "position": [one.dump() for one in (Rotary.Config(), Alibi.Config())] + ["none"],

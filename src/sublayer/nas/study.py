@@ -1,7 +1,7 @@
-"""Trials kept in an Optuna study on a journal file, so that its dashboard and its tools can read them.
+"""Trials in an Optuna study on a journal file, so that its dashboard and its tools can read them.
 
-A trial is added whole, in one line of the journal. Writers take turns by a lock that the system frees when one dies,
-and whoever has it cuts off a line that a killed one left unfinished.
+A trial is added whole, in one line of the journal. Writers take a lock that the system frees when a process dies, and
+whoever holds it cuts off a line that a killed process left unfinished.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from sublayer.nas.parameters import distributions, params_of
+from sublayer.nas.records import SearchGoal
 from sublayer.nas.space import Space
-from sublayer.nas.trial import Figures, Objective, Trial
+from sublayer.nas.trial import Figures, Trial
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A trial as the journal has it."""
+    """A trial as read from the journal."""
 
     number: int
     hash: str
@@ -30,16 +31,16 @@ class Recorded:
 
 
 class Journal:
-    def __init__(self, path: Path, name: str, space: Space, objectives: Sequence[Objective]) -> None:
+    def __init__(self, path: Path, name: str, space: Space, goals: Sequence[SearchGoal]) -> None:
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.space, self.objectives = space, objectives
+        self.path, self.space, self.goals = path, space, goals
         self.distributions = distributions(space)
-        lock = _turns(path)
+        lock = _lock(path)
         with lock:
-            pass  # what a killed writer left is cut off before anything is read
+            pass  # cuts off the unfinished line of a killed writer before anything is read
         try:
             self.storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
         except (ValueError, KeyError, TypeError, AssertionError):
@@ -47,23 +48,23 @@ class Journal:
                 f"{path}: not a journal of trials, so it was damaged or edited; put it back, or search in another "
                 "folder"
             ) from None
-        directions: list[Any] = [objective.direction for objective in objectives]
+        directions: list[Any] = [goal.direction for goal in goals]
         self.study = optuna.create_study(
             study_name=name, storage=self.storage, directions=directions, load_if_exists=True
         )
-        names = [objective.name for objective in objectives]
+        names = [goal.name for goal in goals]
         if self.study.metric_names != names:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 self.study.set_metric_names(names)
 
     def add(self, trial: Trial) -> None:
-        """One that exceeds a limit may lack values; Optuna calls that pruned."""
+        """A trial above a limit may lack values; Optuna calls such a trial pruned."""
         from optuna.trial import TrialState, create_trial
 
         params = params_of(self.space, self.space.used(trial.candidate.genes))
-        known = all(objective.name in trial.figures for objective in self.objectives)
-        told = {
+        known = all(goal.name in trial.figures for goal in self.goals)
+        attributes = {
             "config": trial.candidate.config.dump(),
             "hash": trial.candidate.hash,
             "figures": trial.figures,
@@ -72,10 +73,10 @@ class Journal:
         self.study.add_trial(
             create_trial(
                 state=TrialState.COMPLETE if known else TrialState.PRUNED,
-                values=[float(trial.figures[one.name]) for one in self.objectives] if known else None,
+                values=[float(trial.figures[one.name]) for one in self.goals] if known else None,
                 params=params,
                 distributions={name: self.distributions[name] for name in params},
-                user_attrs=told,
+                user_attrs=attributes,
                 constraints={name: float(share) for name, share in trial.excess.items()},
             )
         )
@@ -83,15 +84,21 @@ class Journal:
     def trials(self) -> list[Recorded]:
         """In the order of their numbers."""
         found = self.storage.get_all_trials(self.study._study_id, deepcopy=False)
-        return [Recorded(trial.number, **trial.user_attrs) for trial in found]
+        try:
+            return [Recorded(trial.number, **trial.user_attrs) for trial in found]
+        except TypeError:
+            raise ValueError(
+                f"{self.path}: a trial lacks its config or its figures, so the journal was damaged or edited; put it "
+                "back, or search in another folder"
+            ) from None
 
 
-def _turns(path: Path) -> Any:
-    """Optuna's own locks outlive a killed process for half a minute; this one does not."""
+def _lock(path: Path) -> Any:
+    """Optuna's own locks outlive a killed process for half a minute; the system frees this one at once."""
     from filelock import FileLock
     from optuna.storages.journal._file import BaseJournalFileLock
 
-    class Turns(BaseJournalFileLock):
+    class JournalLock(BaseJournalFileLock):
         def __init__(self) -> None:
             self.lock = FileLock(path.with_name(f".{path.name}.lock"))
 
@@ -109,7 +116,7 @@ def _turns(path: Path) -> Any:
         def __exit__(self, *error: object) -> None:
             self.release()
 
-    return Turns()
+    return JournalLock()
 
 
 def mend(path: Path) -> None:

@@ -1,62 +1,60 @@
-"""The best of a front, trained: ordinary runs in the search's folder."""
+"""The best models of a front, trained: ordinary runs in the folder of the search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 from sublayer.data import Dataset
 from sublayer.executors import Pool
 from sublayer.executors.trainings import train_all
-from sublayer.nas.folder import Folder
-from sublayer.runs import sealed_json
+from sublayer.nas.folder import SearchFolder
+from sublayer.nas.records import FrontModel, SearchResult
+from sublayer.nas.reporters import SearchReporter
 from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 
 RUNS = "runs"
 
 
-def best(result: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """The first objective's best, without those that turned out beyond a limit when they were measured."""
-    first = result["objectives"][0]
-    within = [one for one in result["front"] if not beyond(one, result["limits"])]
-    upwards = first["direction"] == "maximize"
-    return sorted(within, key=lambda one: one["values"][first["name"]], reverse=upwards)[:count]
+def best(result: SearchResult, count: int) -> list[FrontModel]:
+    """The best by the first objective, without those whose measurement exceeds a limit."""
+    first = result.objectives[0]
+    within = [one for one in result.front if not exceeded(one, result.limits)]
+    return sorted(within, key=lambda one: one.values[first.name], reverse=first.direction == "maximize")[:count]
 
 
-def beyond(entry: dict[str, Any], limits: dict[str, float]) -> list[str]:
-    """The limits that a model's own measurement exceeds."""
-    known = entry["measured"] or {}
-    return [name for name, most in limits.items() if known.get(name, 0) > most]
+def exceeded(model: FrontModel, limits: Mapping[str, float]) -> list[str]:
+    """The limits that a model's measurement exceeds."""
+    return [name for name, most in limits.items() if (model.measured_value(name) or 0) > most]
 
 
-def train_best(
-    out: Path | str,
-    result: dict[str, Any],
+def train_front(
+    result: SearchResult,
     count: int,
-    data: Dataset,
+    text: Dataset,
     config: TrainConfig,
+    folder: SearchFolder,
     pool: Pool,
-    tell: Callable[[str], None] = lambda what: None,
-) -> dict[str, Any]:
-    """Train them, those that are not done yet; front.json names each run as soon as it is."""
-    folder = Folder(Path(out))
+    reporter: SearchReporter,
+) -> SearchResult:
+    """Train the best `count` models that are not trained yet; front.json names each run as soon as it has ended.
+
+    The caller holds the folder's lock.
+    """
     chosen = best(result, count)
     tasks = [
         {
-            "model": one["config"],
-            "data": data.config.dump(),
+            "model": one.config,
+            "data": text.config.dump(),
             "train": config.dump(),
-            "out": str(folder.path / RUNS / f"{one['number']:04d}"),
-            "text": data.hash,
+            "out": str(folder.path / RUNS / f"{one.number:04d}"),
+            "text": text.hash,
         }
         for one in chosen
     ]
-    with folder.held():
-        tell(f"training {plural(len(tasks), 'model')}")
-        for done, (index, run) in enumerate(train_all(pool, tasks), 1):
-            chosen[index]["run"] = f"{RUNS}/{run.path.name}"
-            sealed_json.write(folder.front, result)
-            tell(f"trained {done} of {plural(len(tasks), 'model')}")
+    reporter.activity(f"training {plural(len(tasks), 'model')}")
+    for done, (index, run) in enumerate(train_all(pool, tasks), 1):
+        result = result.replace(chosen[index].number, run=f"{RUNS}/{run.path.name}")
+        folder.write_result(result)
+        reporter.activity(f"trained {done} of {plural(len(tasks), 'model')}")
     return result

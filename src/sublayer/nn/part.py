@@ -6,6 +6,7 @@ looks at one token at a time and remembers nothing; an attention overrides what 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -148,6 +149,20 @@ class Part(nn.Module):
     def path(self, mode: paths.Mode) -> paths.Choice:
         """Which path it takes, and why not a faster one."""
         return paths.Choice(paths.PLAIN)
+
+    def before_activation(self) -> tuple[nn.Module, int] | None:
+        """The module whose output enters its activation, and how many of that output's channels, the first, do; None
+        if it has no activation. What counts active units asks for it."""
+        return None
+
+    def linearized(self) -> AbstractContextManager[object]:
+        """While it lasts, the part is linear in x: activations pass their input, gates stand open. For proxies that
+        follow the flow through a network of positive weights."""
+        return nullcontext()
+
+    def score_weights(self) -> dict[str, slice]:
+        """Parameters that only decide how strongly tokens attend to each other: name → their rows."""
+        return {}
 
     @property
     def twin(self) -> str | None:

@@ -17,7 +17,9 @@ DOTS = 4000
 
 
 @dataclass(frozen=True)
-class Objective:
+class ParetoAxis:
+    """An objective as a chart draws it."""
+
     name: str
     maximize: bool
     scale: Scale
@@ -38,7 +40,7 @@ class Point:
     """One an objective."""
 
 
-def nondominated(points: Sequence[Point], axes: Sequence[int], objectives: Sequence[Objective]) -> list[Point]:
+def nondominated(points: Sequence[Point], axes: Sequence[int], objectives: Sequence[ParetoAxis]) -> list[Point]:
     """Those that no other point beats in these objectives, from the least of the last to its most."""
     if not points:
         return []
@@ -47,21 +49,21 @@ def nondominated(points: Sequence[Point], axes: Sequence[int], objectives: Seque
     return sorted(kept, key=lambda one: (one.values[axes[-1]], one.number))
 
 
-def pairs(objectives: Sequence[Objective], front: Sequence[Point]) -> list[tuple[int, int]]:
+def pairs(objectives: Sequence[ParetoAxis], front: Sequence[Point]) -> list[tuple[int, int]]:
     """Which two to draw against each other, as y and x: the first with each; others where there is a choice to make."""
     made = [(0, at) for at in range(1, len(objectives))]
     rest = combinations(range(1, len(objectives)), 2)
     return made + [pair for pair in rest if len(nondominated(front, pair, objectives)) > 2]
 
 
-def figures(objectives: Sequence[Objective], front: Sequence[Point], trials: Sequence[Point], of: int) -> list[Figure]:
+def figures(objectives: Sequence[ParetoAxis], front: Sequence[Point], trials: Sequence[Point], of: int) -> list[Figure]:
     """One for each pair; `of`: how many were tried, of which `trials` are at hand."""
     dots = thin([_shown(one, objectives) for one in trials], DOTS)
     return [_figure(objectives, front, dots, of, pair) for pair in pairs(objectives, front)]
 
 
 def _figure(
-    objectives: Sequence[Objective], front: Sequence[Point], dots: Rows, of: int, pair: tuple[int, int]
+    objectives: Sequence[ParetoAxis], front: Sequence[Point], dots: Rows, of: int, pair: tuple[int, int]
 ) -> Figure:
     alt = altair()
     up, along = objectives[pair[0]], objectives[pair[1]]
@@ -97,13 +99,13 @@ def _figure(
     )
 
 
-def _note(front: Sequence[Point], dots: Rows, of: int, third: Sequence[Objective]) -> str:
+def _note(front: Sequence[Point], dots: Rows, of: int, third: Sequence[ParetoAxis]) -> str:
     tried = f"Pale: {len(dots):,} of {plural(of, 'model')} tried, within the limits. " if dots else ""
     rest = f"; colour and size: {third[0].scale.title}" if third else ""
     return f"{tried}Dots: the {len(front)} on the front in all objectives{rest}. Line: the front in these two."
 
 
-def _shown(one: Point, objectives: Sequence[Objective]) -> dict[str, Any]:
+def _shown(one: Point, objectives: Sequence[ParetoAxis]) -> dict[str, Any]:
     """In the units of the axes, under names that need no quoting."""
     figures = [objective.scale.shown(value) for objective, value in zip(objectives, one.values, strict=True)]
     said = {"layout": one.layout} if one.layout else {}

@@ -1,4 +1,4 @@
-"""All trials of a search, from its journal; none where there is no journal or it cannot be read."""
+"""All trials of a search, from its journal; none where the journal is missing or cannot be read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+from sublayer.nas.folder import JOURNAL
 from sublayer.reports.pareto import Point
-
-JOURNAL = "journal.log"
 
 
 def read(folder: Path, objectives: int) -> list[Point]:
-    """Those within the limits that have a finite value for every objective."""
+    """The trials within the limits that have a finite value for every objective."""
     path = folder / JOURNAL
     if not path.is_file():
         return []
@@ -27,7 +26,7 @@ def read(folder: Path, objectives: int) -> list[Point]:
 
 
 def _within(trial: Any) -> bool:
-    """The journal has how far a trial is above each limit."""
+    """Whether no figure is above its limit; the journal has how far each is."""
     excess = trial.user_attrs.get("excess")
     return not isinstance(excess, dict) or all(isinstance(one, int | float) and one <= 0 for one in excess.values())
 
@@ -37,13 +36,13 @@ def _trials(path: Path) -> list[Any]:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    said = optuna.logging.get_verbosity()
+    verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         storage = JournalStorage(JournalFileBackend(str(path)))
         studies = storage.get_all_studies()
         return [trial for study in studies for trial in storage.get_all_trials(study._study_id, deepcopy=False)]
-    except Exception:  # a pale background is not worth failing for: the front has its own file
+    except Exception:  # the trials are only a background: the front has its own file
         return []
     finally:
-        optuna.logging.set_verbosity(said)
+        optuna.logging.set_verbosity(verbosity)

@@ -9,7 +9,7 @@ import pytest
 from sublayer import config
 from sublayer.data import DataConfig
 from sublayer.nas.proxies import judging, table
-from sublayer.nas.proxies.study import Request, Study
+from sublayer.nas.proxies.study import Study, StudyRequest
 from sublayer.nas.space import Space
 from sublayer.training import TrainConfig
 from tests.training import tiny
@@ -24,7 +24,7 @@ def asked(book, **more):
     space = Space.of(base, {"dim": "8|16|24", "layout": "(sf)|(sf)x2", "f.inner": "each(8|16|32)"})
     train = TrainConfig(steps=3, batch=2, length=16, warmup=1, eval_every=3)
     how = {"models": 4, "proxies": CHEAP, "steps": 2, **more}
-    return Request(space, DataConfig.guess(str(book)), how.pop("train", train), **how)
+    return StudyRequest(space, DataConfig.guess(str(book)), how.pop("train", train), **how)
 
 
 def worked(out, request):

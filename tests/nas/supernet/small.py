@@ -23,7 +23,9 @@ def base(paper: str = "gpt2", **more: Any) -> Any:
 def run(book: Path, out: Path, paper: str = "gpt2", **more: Any) -> dict[str, Any]:
     """A search on the book; options of `search` and fields of its config alike."""
     options = {
-        name: more.pop(name) for name in ("seeds", "par", "retrained", "places", "changes", "tell") if name in more
+        name: more.pop(name)
+        for name in ("seeds", "par", "retrained", "sublayers", "changes", "reporter")
+        if name in more
     }
     train = more.pop("train", TRAIN)
     asked = {"seeds": (0,), "retrained": False, "par": (), **options}

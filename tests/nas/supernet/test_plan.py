@@ -10,7 +10,7 @@ from sublayer.nas.supernet.plan import Plan
 searches = st.builds(
     SearchConfig,
     steps=st.integers(1, 400),
-    still=st.floats(0, 0.9),
+    warmup=st.floats(0, 0.9),
     share=st.floats(0.05, 0.9),
     round=st.none() | st.integers(2, 60),
 )
@@ -24,25 +24,25 @@ def test_the_stage_is_as_long_as_the_steps_that_tune(plan):
 
 @given(plans)
 def test_the_architecture_waits_and_each_round_has_both_phases(plan):
-    assert not any(plan.tunes(step) for step in range(plan.still))
-    first = [plan.tunes(step) for step in range(plan.still, plan.still + plan.round)]
+    assert not any(plan.tunes(step) for step in range(plan.warmup))
+    first = [plan.tunes(step) for step in range(plan.warmup, plan.warmup + plan.round)]
     assert first == sorted(first)
     assert 0 < sum(first) < plan.round
 
 
 def test_the_paper():
-    """10k of 50k steps still, then a fifth of each epoch."""
+    """10k of 50k steps of warm-up, then a fifth of each epoch."""
     plan = Plan.of(SearchConfig(steps=50_000), epoch=3200)
-    assert (plan.still, plan.round, plan.tuned) == (10_000, 4000, 800)
+    assert (plan.warmup, plan.round, plan.tuned) == (10_000, 4000, 800)
     assert plan.stage == 8000
 
 
 @given(plans)
-def test_the_temperature_falls_from_hot_to_cold_by_one_factor(plan):
-    assert plan.temperature(0) == plan.temperature(plan.still) == plan.hot
-    assume(plan.steps - plan.still > 2)
-    assert plan.temperature(plan.steps) == pytest.approx(plan.cold)
-    a, b, c = (plan.temperature(plan.still + n) for n in range(3))
+def test_the_temperature_falls_from_start_to_end_by_one_factor(plan):
+    assert plan.temperature(0) == plan.temperature(plan.warmup) == plan.tau_start
+    assume(plan.steps - plan.warmup > 2)
+    assert plan.temperature(plan.steps) == pytest.approx(plan.tau_end)
+    a, b, c = (plan.temperature(plan.warmup + n) for n in range(3))
     assert b / a == pytest.approx(c / b)
 
 
@@ -57,9 +57,16 @@ def test_a_word_settles_when_it_stood_for_its_share_of_the_stage(plan, data):
 
 
 def test_three_quarters_exactly():
-    plan = Plan(steps=100, still=0, round=5, tuned=1, hot=5, cold=1, settled_share=0.75)
+    plan = Plan(steps=100, warmup=0, round=5, tuned=1, tau_start=5, tau_end=1, patience=0.75)
     assert plan.stage == 20
     assert not plan.settled(14, 0)
     assert plan.settled(15, 0)
     assert not plan.settled(20, 6)
     assert plan.settled(20, 5)
+
+
+def test_the_earlier_names_of_keys_are_read():
+    old = {"still": 0.3, "hot": 4.0, "cold": 0.2, "settled": 0.5}
+    config = SearchConfig.parse({"steps": 10, **old})
+    assert (config.warmup, config.tau_start, config.tau_end, config.patience) == (0.3, 4.0, 0.2, 0.5)
+    assert SearchConfig(steps=10).override(old, "search") == config

@@ -45,14 +45,14 @@ def test_a_price_on_one_letter_leaves_the_other(book, tmp_path):
 
 def test_it_stops_when_the_word_stands(book, tmp_path):
     priced = {"latency_weight": 1000.0, "latencies": {"s": 1.0, "f": 0.0}}
-    small.run(book, tmp_path / "out", letters="sf", still=0.0, round=2, steps=40, **priced)
+    small.run(book, tmp_path / "out", letters="sf", warmup=0.0, round=2, steps=40, **priced)
     found = result(tmp_path / "out")
     assert found["settled"]
     assert (found["changed"], found["tuned"], found["steps"]) == (1, 16, 32)
 
 
-def test_the_architecture_is_still_at_first(book, tmp_path):
-    small.run(book, tmp_path / "out", still=0.5, round=2, log_every=1)
+def test_the_architecture_does_not_change_in_the_warm_up(book, tmp_path):
+    small.run(book, tmp_path / "out", warmup=0.5, round=2, log_every=1)
     lines = list(Run(tmp_path / "out" / "searches" / "0").metrics)
     assert [line["entropy"] for line in lines[:11]] == pytest.approx([1.0] * 11, abs=1e-12)
     assert lines[11]["entropy"] < 1 - 1e-7
@@ -150,7 +150,7 @@ def test_another_request_is_refused(book, tmp_path):
         ({"lr": 0.5}, r"out: this search began with search\.lr=0\.01, not 0\.5; ask for the same"),
         ({"train": small.TRAIN.but(lr=0.5)}, r"began with train\.lr=0\.001, not 0\.5"),
         ({"changes": {"dim": 32}}, "began with dim=16, not 32"),
-        ({"places": 6}, r'began with stack\.layout="\(sf\)x2"'),
+        ({"sublayers": 6}, r'began with stack\.layout="\(sf\)x2"'),
     ]:
         with pytest.raises(ValueError, match=said) as error:
             small.run(book, tmp_path / "out", **more)
@@ -162,7 +162,7 @@ def test_another_request_is_refused(book, tmp_path):
 
 
 def test_winners_are_ordinary_runs(book, tmp_path):
-    shown = small.run(book, tmp_path / "out", retrained=True, par=None, places=6, seeds=(0, 1), steps=10)
+    shown = small.run(book, tmp_path / "out", retrained=True, par=None, sublayers=6, seeds=(0, 1), steps=10)
     runs = {path.name: Run.open(path) for path in (tmp_path / "out" / "runs").iterdir()}
     assert set(runs) == {"searched-0", "searched-1", "base-0", "base-1", "par-2-0", "par-3-0", "par-5-0"}
     assert runs["base-1"].model_config.stacks[""].layout == "(sf)x3"
@@ -226,11 +226,11 @@ def test_a_damaged_file(book, tmp_path, name, said):
             {"train": small.TRAIN.but(start="runs/other")},
             r"train\.start=runs/other: a search begins with fresh weights",
         ),
-        ({"places": 1}, "places=1: a layout to search has at least 2"),
+        ({"sublayers": 1}, "sublayers=1: expected 2 to 10,000"),
         ({"letters": "sx"}, "letters=sx: the alphabet has no 'x'"),
         ({"retrained": True, "par": (9,)}, r"par\(9\) of 4 sublayers leaves 0 attentions"),
         ({"latency_weight": 1.0}, "latency_weight=1 needs to know what 's' takes"),
-        ({"hot": 0.1, "cold": 1.0}, "cold=1 is above hot=0.1"),
+        ({"tau_start": 0.1, "tau_end": 1.0}, "tau_end=1 is above tau_start=0.1"),
     ],
 )
 def test_what_cannot_be(book, tmp_path, more, said):
@@ -255,4 +255,4 @@ def test_an_encoder_can_be_searched(book, tmp_path):
     asked = SearchConfig(steps=10)
     shown = search(base, DataConfig.guess(str(book)), tmp_path / "out", asked, small.TRAIN, seeds=(0,), retrained=False)
     assert len(shown["figure2"]["points"][0]["word"]) == 4
-    assert over(base).stack.places == 4
+    assert over(base).stack.slots == 4

@@ -198,7 +198,7 @@ def test_round_trip():
         ("sg-", "(sf)x2", "letters=sg-: the alphabet has no 'g'; it has s, f, and - for nothing"),
         ("-", "(sf)x2", "letters=-: give each choice once, and two or more, such as sf-"),
         ("ssf", "(sf)x2", "letters=ssf: give each choice once"),
-        ("sf-", "s", "layout=s: 1 places are fewer than the letters sf; give more places"),
+        ("sf-", "s", "layout=s: 1 sublayers are fewer than the letters sf; give more sublayers"),
     ],
 )
 def test_what_cannot_be_searched(letters, layout, said):

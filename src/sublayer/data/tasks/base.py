@@ -15,8 +15,8 @@ from sublayer.data.splits import NAMES
 from sublayer.data.tasks.batches import Chains, Episodes, exam
 from sublayer.data.tasks.dice import Dice
 from sublayer.data.tasks.examples import Block, Examples
-from sublayer.files import cache
 from sublayer.data.tokenizer import Symbols, Tokenizer
+from sublayer.files import cache
 from sublayer.nn.config import ConfigError, Count, unknown
 
 FORMAT = 1

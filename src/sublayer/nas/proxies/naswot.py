@@ -1,4 +1,4 @@
-"""Whether an untrained network tells the rows of a batch apart: by its Jacobian, and by which units are active."""
+"""How well an untrained network separates the rows of a batch: by its Jacobian, and by which units are active."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from sublayer.data import Batch
 from sublayer.nas.proxies.base import proxy
 from sublayer.nas.proxies.loss import posed, stack_of, still
-from sublayer.nn.feedforward import Dense, Glu
 from sublayer.nn.model import Model
+from sublayer.nn.part import Part
 
 SMALL = 1e-5
 """Added to eigenvalues, as the authors do."""
@@ -44,25 +44,25 @@ def jacob_cov(model: Model, batch: Batch) -> float:
 @proxy("relu_log_det", cite="Mellor et al. 2021, Neural Architecture Search without Training, arXiv:2006.04647")
 @torch.no_grad()
 def relu_log_det(model: Model, batch: Batch) -> float:
-    """ln |det K|, K_ij how many units of all feed-forwards are alike, active or not, in rows i and j.
+    """ln |det K|, K_ij the number of units that are active in both of rows i and j, or in neither.
 
-    Deviation: where the activation is no ReLU, a unit is active if what enters the activation is positive; of a GLU,
-    what enters its gate.
+    Deviation: where the activation is no ReLU, a unit is active if the activation's input is positive; in a GLU, the
+    gate's.
     """
     _check_rows("relu_log_det", batch)
     rows = len(batch.inputs_BL)
     alike_BB = torch.zeros(rows, rows, dtype=torch.float64)
 
     def count(enter: nn.Module, given: tuple, h_BLF: Tensor) -> None:
-        gate_BLF = h_BLF.chunk(2, dim=-1)[0] if enter in gated else h_BLF
-        sign_BU = torch.where(gate_BLF.reshape(rows, -1) > 0, 1.0, -1.0).double()
+        units_BLF = h_BLF[..., : entered[enter]]
+        sign_BU = torch.where(units_BLF.reshape(rows, -1) > 0, 1.0, -1.0).double()
         alike_BB.add_((sign_BU @ sign_BU.T + sign_BU.shape[1]).cpu() / 2)
 
-    parts = [module for module in stack_of(model).modules() if isinstance(module, Dense | Glu)]
-    gated = {part.enter for part in parts if isinstance(part, Glu)}
-    if not parts:
-        raise ValueError("relu_log_det: the stack has no feed-forward, dense or glu, whose units could be counted")
-    hooks = [part.enter.register_forward_hook(count) for part in parts]
+    parts = [module for module in stack_of(model).modules() if isinstance(module, Part)]
+    entered = dict(found for part in parts if (found := part.before_activation()) is not None)
+    if not entered:
+        raise ValueError("relu_log_det: the stack has no part with an activation, such as dense or glu, to count units")
+    hooks = [enter.register_forward_hook(count) for enter in entered]
     try:
         with still(model):
             model(posed(model, batch).inputs_BL)

@@ -1,10 +1,10 @@
-"""Study: a sample of a space trained for a small budget, every proxy of it at the start, and how well each ranks it.
+"""Study: a sample of a space, scored by every proxy, then trained for a small budget; how well each proxy ranks it.
 
-DIR/proxies.json    what was asked
-DIR/runs/NNNN       the models' runs, of the ordinary kind
-DIR/scores.jsonl    the scores of each model, as they were found; latency.jsonl its seconds, where they are measured
-DIR/table.csv       a row a model
-DIR/ranking.json    the figures of every proxy
+DIR/proxies.json    the request
+DIR/runs/NNNN       the models' runs
+DIR/scores.jsonl    a line of scores for each model; latency.jsonl has their latencies, if measured
+DIR/table.csv       a row for each model
+DIR/ranking.json    how well each proxy ranks the models
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from sublayer.data import DataConfig, Windows, prepare
 from sublayer.executors import Pool
 from sublayer.executors.trainings import train_all, why_diverged
+from sublayer.measurement import Setting, measure
 from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
@@ -33,33 +34,37 @@ from sublayer.runs import Run, sealed_json
 from sublayer.runs.lines import Lines
 from sublayer.training import TrainConfig
 
-ASKED = "proxies.json"
-Tell = Callable[[int], None]
-"""Hears the number of each model that is done."""
+REQUEST = "proxies.json"
 TRIES = 500
-"""Draws in a row that bring nothing new, after which a space is thought to hold no more."""
+"""Draws in a row without a new model, after which the space counts as used up."""
+STEPS = 200
+"""Training steps of each model, unless train.steps is given."""
+MOST = 100_000
+"""Largest number of models."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked; the same request goes on with a study, with more models if so many are asked for."""
+class StudyRequest:
+    """The same request continues a study, with more models if `models` is larger."""
 
     space: Space
     data: DataConfig
     train: TrainConfig
     models: int = 20
     seed: int = 0
-    """Of the sample, and of the weights and the batches that proxies look at."""
+    """Of the sample, and of the weights and batches that proxies read."""
     proxies: tuple[str, ...] = ()
-    """None: all."""
+    """Names; all if empty."""
     steps: int = 20
-    """Of short training."""
+    """Of the proxy that trains for a few steps."""
 
     def __post_init__(self) -> None:
         for name in self.proxies:
             find(name)
-        if self.models < 3:
-            raise ValueError(f"models={self.models}: an order needs at least 3")
+        if not 3 <= self.models <= MOST:
+            raise ValueError(f"models={self.models}: expected 3 to {MOST:,}, as fewer have no order to compare")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed={self.seed}: expected 0 to {2**63 - 1:,}")
 
     def dump(self) -> dict[str, Any]:
         return {
@@ -72,23 +77,66 @@ class Request:
         }
 
 
+class StudyReporter:
+    """Who is informed while a study runs; this one is silent."""
+
+    def begin(self, phase: str, total: int) -> None:
+        """A phase begins: scores, trainings or latencies, of `total` models."""
+
+    def done(self, number: int) -> None:
+        """A model is done, now or in an earlier call."""
+
+    def stop(self) -> None: ...
+
+
+def run_study(
+    out: Path | str,
+    request: StudyRequest,
+    pool: Pool,
+    *,
+    latency: bool = False,
+    plugins: Sequence[str] = (),
+    reporter: StudyReporter | None = None,
+) -> dict[str, Any]:
+    """Score every model, train every model, measure them if asked to, and rank the proxies; what is done is kept."""
+    study, reporter = Study.begin(out, request), reporter or StudyReporter()
+    try:
+        reporter.begin("scores", request.models)
+        study.score(pool, reporter)
+        reporter.begin("trainings", request.models)
+        study.train(pool, reporter)
+        ranking = study.finish()
+        if not latency:
+            return ranking
+        setting = Setting(length=request.train.length)
+        reporter.begin("latencies", request.models)
+        study.measure(lambda config: measure([config], setting, plugins=plugins)[0].latency, reporter)
+        return study.finish()
+    finally:
+        reporter.stop()
+
+
 @dataclass(frozen=True)
 class Study:
     path: Path
-    request: Request
+    request: StudyRequest
 
     @classmethod
-    def begin(cls, out: Path | str, request: Request) -> Study:
-        """A new folder, or one where the same was asked."""
+    def begin(cls, out: Path | str, request: StudyRequest) -> Study:
+        """In a new folder, or one with the same request."""
         study = cls(Path(out), request)
         study.sample()
-        Windows(prepare(request.data).train, request.train.batch, request.train.length)  # says if the text is too short
+        Windows(
+            prepare(request.data).train, request.train.batch, request.train.length
+        )  # refuses a text that is too short
         with study.held():
-            sealed_json.ask(study.path / ASKED, {**request.dump(), "models": request.models}, "study", free=("models",))
+            sealed_json.ask(
+                study.path / REQUEST, {**request.dump(), "models": request.models}, "study", free=("models",)
+            )
         return study
 
     def sample(self) -> list[Model.Config]:
-        """Different models of the space, fitted to the text; the same for the same seed, however many."""
+        """Different models of the space, with the text's vocabulary. A larger sample begins with the smaller one."""
         data = prepare(self.request.data)
         space = self.request.space.fitted(data.vocab + self.request.space.base.extra_ids)
         rng, found, idle = Random(self.request.seed), dict[str, Model.Config](), 0
@@ -103,42 +151,45 @@ class Study:
             raise ConfigError(empty(space))
         raise ConfigError(
             f"models={self.request.models}: {len(found)} different ones were found in the space; ask for fewer, or "
-            "give it more to choose from"
+            "add choices"
         )
 
-    def score(self, pool: Pool, tell: Tell = lambda number: None) -> None:
-        """Every proxy of every model; `tell` hears of each that is done, those done before first."""
+    def score(self, pool: Pool, reporter: StudyReporter | None = None) -> None:
+        """Every proxy of every model that has no scores yet."""
+        reporter = reporter or StudyReporter()
         with self.held():
             configs, done = self.sample(), {row["number"] for row in self._scores}
             for number in sorted(done):
-                tell(number)
+                reporter.done(number)
             tasks = [self._task(number, config) for number, config in enumerate(configs) if number not in done]
             for _, row in pool.run(score_all, tasks):
                 self._scores.add(row)
-                tell(row["number"])
+                reporter.done(row["number"])
 
-    def train(self, pool: Pool, tell: Tell = lambda number: None) -> None:
+    def train(self, pool: Pool, reporter: StudyReporter | None = None) -> None:
         """Every model, in a run of its own."""
+        reporter = reporter or StudyReporter()
         with self.held():
-            asked = self.request.dump()
-            told = {"data": asked["data"], "train": asked["train"]}
+            request = self.request.dump()
+            same = {"data": request["data"], "train": request["train"]}
             models = (
-                {"model": config.dump(), "out": str(self._run(n)), **told} for n, config in enumerate(self.sample())
+                {"model": config.dump(), "out": str(self._run(n)), **same} for n, config in enumerate(self.sample())
             )
             for number, _ in train_all(pool, models):
-                tell(number)
+                reporter.done(number)
 
-    def measure(self, latency: Callable[[Model.Config], float], tell: Tell = lambda number: None) -> None:
-        """Seconds of each model, one after another, where they are not known yet."""
+    def measure(self, latency: Callable[[Model.Config], float], reporter: StudyReporter | None = None) -> None:
+        """The latency in seconds of each model that was not measured yet."""
+        reporter = reporter or StudyReporter()
         with self.held():
             known = {row["number"] for row in self._latency}
             for number, config in enumerate(self.sample()):
                 if number not in known:
                     self._latency.add({"number": number, "latency": latency(config)})
-                tell(number)
+                reporter.done(number)
 
     def finish(self) -> dict[str, Any]:
-        """Write table.csv and ranking.json, and tell the ranking."""
+        """Write table.csv and ranking.json, and return the ranking."""
         with self.held():
             rows = sorted(
                 (row for row in self._scores if row["number"] < self.request.models), key=itemgetter("number")
@@ -153,17 +204,17 @@ class Study:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One process at a time works on a study."""
+        """Only one process at a time works on a study."""
         with sealed_json.held(self.path, "at work there"):
             _mend(self._scores, ("number", "scores", "seconds"))
             _mend(self._latency, ("number", "latency"))
             yield
 
     def _task(self, number: int, config: Model.Config) -> dict[str, Any]:
-        """For another process: plain data."""
-        asked = self.request.dump()
-        told = {name: asked[name] for name in ("data", "train", "seed", "proxies", "steps")}
-        return {"number": number, "model": config.dump(), **told}
+        """Plain data, for another process."""
+        request = self.request.dump()
+        same = {name: request[name] for name in ("data", "train", "seed", "proxies", "steps")}
+        return {"number": number, "model": config.dump(), **same}
 
     def _cells(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row of the table; a model that diverged has no perplexity."""

@@ -1,4 +1,4 @@
-"""SynFlow: how much passes through a network of positive weights, with no data."""
+"""SynFlow: how much flows through a network of positive weights, without data."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from torch.func import functional_call
 from sublayer.data import Batch
 from sublayer.nas.proxies.base import proxy
 from sublayer.nas.proxies.loss import matrices, openly, precise, stack_of, still
-from sublayer.nn.attention import MultiHead
-from sublayer.nn.feedforward import Dense, Glu
 from sublayer.nn.model import Model
+from sublayer.nn.part import Part
 from sublayer.nn.residual import Norm
 
 
 @proxy("synflow", cite="Tanaka et al. 2020, SynFlow, arXiv:2006.05467, eq. 3")
 def synflow(model: Model, batch: Batch) -> float:
-    """ln Σ |θ| ∂R/∂|θ|, R the sum of what leaves the stack with weights |θ| when ones enter it; float64.
+    """ln Σ |θ| ∂R/∂|θ|, R the sum of the stack's output with weights |θ| for an input of ones; float64.
 
-    The network is made linear: norms multiply by their gain alone, activations pass what they get, gates of GLUs stand
-    open. All places hold the same, so attention passes its values on, whatever the queries and keys. The batch gives
-    the length. −∞ where nothing flows (ReZero), ∞ where it is more than float64 holds.
+    The network is made linear: norms multiply by their gain alone, activations pass their input, gates of GLUs stand
+    open. All tokens are equal, so attention gives their common value, whatever the queries and keys. The batch gives
+    the length. −∞ where nothing flows (ReZero), ∞ beyond the range of float64.
     """
     weights = positive(model)
     scored = [weights[name].requires_grad_() for name in matrices(model)]
@@ -41,28 +40,25 @@ def synflow(model: Model, batch: Batch) -> float:
 
 
 def positive(model: Model) -> dict[str, Tensor]:
-    """|θ| by name; 0 for queries and keys, whose products would overflow long before what flows."""
+    """|θ| by name; 0 for queries and keys, whose products would overflow first, and do not matter."""
     weights = {name: one.abs() for name, one in precise(model).items()}
     for name, module in model.named_modules():
-        if isinstance(module, MultiHead):
-            weights[f"{name}.qkv.weight"][: (module.heads + module.groups) * module.head_dim] = 0
+        if isinstance(module, Part):
+            for own, rows in module.score_weights().items():
+                weights[f"{name}.{own}"][rows] = 0
     return weights
 
 
 @contextmanager
 def linear(stack: nn.Module) -> Iterator[None]:
-    """Ones enter, and nothing bends on the way."""
+    """The stack gets ones as input, and is linear."""
     with ExitStack() as undo:
         undo.callback(stack.register_forward_pre_hook(_ones).remove)
         for module in stack.modules():
             if isinstance(module, nn.LayerNorm | nn.RMSNorm | Norm):
                 undo.callback(module.register_forward_hook(_gain).remove)
-            elif isinstance(module, Dense):
-                undo.callback(setattr, module, "activation", module.activation)
-                module.activation = "linear"
-            elif isinstance(module, Glu):
-                undo.callback(setattr, module, "act", module.act)
-                module.act = torch.ones_like
+            elif isinstance(module, Part):
+                undo.enter_context(module.linearized())
         yield
 
 

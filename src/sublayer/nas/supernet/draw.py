@@ -1,6 +1,6 @@
-"""How the weights of a supernet come from its preferences: shares of all, or one path.
+"""Mixing weights drawn from the architecture parameters: shares of all choices, or one path.
 
-Noise is drawn from PyTorch's generator, as dropout is; a loop that seeds each step draws the same again.
+Noise comes from PyTorch's generator, as dropout's does; a loop that seeds each step draws the same again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Draw = Callable[[Tensor], Tensor]
-"""Preferences to weights, each row of which sums to one."""
+"""Architecture parameters → mixing weights; each row sums to one."""
 
 
 def shares(preference_NC: Float[Tensor, "N C"], temperature: float) -> Float[Tensor, "N C"]:
@@ -22,13 +22,13 @@ def shares(preference_NC: Float[Tensor, "N C"], temperature: float) -> Float[Ten
 
 
 def path(preference_NC: Float[Tensor, "N C"], temperature: float) -> Float[Tensor, "N C"]:
-    """One choice at each place, drawn with probability softmax(a); its gradient is that of the shares."""
+    """One choice at each slot, drawn with probability softmax(a); its gradient is that of the shares."""
     shares_NC = shares(preference_NC, temperature)
     return one_hot(shares_NC) + (shares_NC - shares_NC.detach())
 
 
 def best(preference_NC: Float[Tensor, "N C"]) -> Float[Tensor, "N C"]:
-    """The most probable choice at each place."""
+    """The most probable choice at each slot."""
     return one_hot(preference_NC.detach())
 
 

@@ -1,4 +1,4 @@
-"""What figures 2, 3 and 4 of Mandava et al. 2020 show, as plain data of this search.
+"""The data of figures 2, 3 and 4 of Mandava et al. 2020, for this search.
 
 {"format": 1, "metric": "perplexity", "places": 16, "letters": "sf-", "attention": ["s"],
  "base": {"layout": "(sf)x8", "attention": 8, "seeds": [0, 1], "perplexities": […], "mean": …, "std": …} or null,
@@ -7,8 +7,8 @@
  "figure3": {"thirds": [{"s": {"mean": …, "std": …, "counts": [one a seed]}, "f": {…}, "-": {…}}, …, …]},
  "figure4": {"points": [{"p": 5.0, "layout": …, "attention": 3, "perplexity": …}]}}
 
-base is the band of figures 2 and 4. std is of a sample, 0 where there is one. Thirds are of the places searched. A run
-that diverged has no perplexity, and is in no mean.
+base is the band of figures 2 and 4. std is of a sample, 0 where there is one. Thirds are of the slots. A run that
+diverged has no perplexity, and is in no mean. "places" is the number of slots.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.attention import MultiHead
 from sublayer.nn.stack import Stack
 
 FORMAT = 1
@@ -27,8 +26,8 @@ FORMAT = 1
 def figures(
     stack: Stack.Config, letters: str, results: Sequence[dict[str, Any]], scores: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """`stack` is the base's, `results` one a seed, `scores` one a run."""
-    attention = [letter for letter, part in stack.alphabet.items() if isinstance(part, MultiHead.Config)]
+    """`stack` is the base's; `results` has one item per seed, `scores` one per run."""
+    attention = [letter for letter, part in stack.alphabet.items() if part.attends]
     of = {kind: [score for score in scores if score["kind"] == kind] for kind in ("searched", "base", "par")}
     found = {score["seed"]: score["perplexity"] for score in of["searched"]}
     return {
@@ -57,17 +56,17 @@ def band(layout: str, scores: Sequence[dict[str, Any]], attention: Collection[st
 
 
 def point(result: dict[str, Any], perplexity: float | None, attention: Collection[str]) -> dict[str, Any]:
-    told = {name: result[name] for name in ("seed", "word", "layout")}
-    return {**told, "attention": count(result["word"], attention), "perplexity": perplexity}
+    same = {name: result[name] for name in ("seed", "word", "layout")}
+    return {**same, "attention": count(result["word"], attention), "perplexity": perplexity}
 
 
 def _par(score: dict[str, Any], attention: Collection[str]) -> dict[str, Any]:
-    told = {name: score[name] for name in ("p", "layout", "perplexity")}
-    return {**told, "attention": count(layouts.expand(score["layout"]), attention)}
+    same = {name: score[name] for name in ("p", "layout", "perplexity")}
+    return {**same, "attention": count(layouts.expand(score["layout"]), attention)}
 
 
 def thirds(words: Sequence[str], letters: str) -> list[dict[str, Any]]:
-    """How often each letter stands in each third of the places."""
+    """How often each letter occurs in each third of the slots."""
     slices = [[third(word, n) for word in words] for n in range(3)]
     return [
         {letter: {**spread(counts), "counts": counts} for letter in letters for counts in [_counts(some, letter)]}
@@ -76,7 +75,7 @@ def thirds(words: Sequence[str], letters: str) -> list[dict[str, Any]]:
 
 
 def third(word: str, n: int) -> str:
-    """The n-th, from 0; where three do not divide the length, borders are rounded."""
+    """The n-th third, from 0; where the length is not a multiple of 3, borders are rounded."""
     borders = [round(len(word) * k / 3) for k in range(4)]
     return word[borders[n] : borders[n + 1]]
 

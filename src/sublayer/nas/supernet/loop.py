@@ -1,4 +1,4 @@
-"""One seed searched, from where its last checkpoint stands to its end."""
+"""The search of one seed, from its last checkpoint to its end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from sublayer.data import DataConfig, Dataset, prepare
-from sublayer.nas.supernet.folder import ASKED, Folder
-from sublayer.nas.supernet.reporters import ProgressReporter
+from sublayer.nas.supernet.folder import REQUEST, SupernetFolder
+from sublayer.nas.supernet.reporters import SupernetReporter
 from sublayer.nas.supernet.searcher import Searcher
 from sublayer.nas.supernet.stack import IDENTITY, over
 from sublayer.nn import layout as layouts
@@ -23,8 +23,8 @@ from sublayer.training.loop import Recent
 log = logging.getLogger("sublayer.nas")
 
 
-def search_seed(folder: Folder, seed: int, data: Dataset, tell: ProgressReporter) -> dict[str, Any]:
-    """What the seed found; one that has ended is not searched again."""
+def search_seed(folder: SupernetFolder, seed: int, data: Dataset, reporter: SupernetReporter) -> dict[str, Any]:
+    """What the seed found; a search that has ended is not repeated."""
     if (result := folder.result(seed)) is not None:
         return result
     run, search, train = folder.seed(seed), folder.search, folder.train.but(seed=seed)
@@ -34,15 +34,15 @@ def search_seed(folder: Folder, seed: int, data: Dataset, tell: ProgressReporter
         searcher = Searcher.make(over(folder.base, search.letters), search, train, data, world, checkpoint)
         run.metrics.cut(0 if checkpoint is None else checkpoint.notes["metrics"])
         run.clock.mend()
-        tell.begin(seed, searcher)
-        walk(searcher, run, search.log_every, search.saves_every, tell)
-        result = told(searcher, seed)
+        reporter.begin(seed, searcher)
+        run_steps(searcher, run, search.log_every, search.saves_every, reporter)
+        result = describe(searcher, seed)
         sealed_json.write(run.path / "result.json", result)
-    tell.found(result)
+    reporter.found(result)
     return result
 
 
-def walk(searcher: Searcher, run: Run, log_every: int, save_every: int, tell: ProgressReporter) -> None:
+def run_steps(searcher: Searcher, run: Run, log_every: int, save_every: int, reporter: SupernetReporter) -> None:
     watch, line = Stopwatch(run.seconds), {}
     recent = {role: Recent() for role in searcher.trainees}
     weights, saved = searcher.trainees["weights"], searcher.step
@@ -59,14 +59,14 @@ def walk(searcher: Searcher, run: Run, log_every: int, save_every: int, tell: Pr
                 guard.check(line["loss"], line["norm"], weights.progress, config, saved)
             run.metrics.add(line)
             run.clock.add({"step": searcher.step, "seconds": round(watch.seconds, 3)})
-        tell.step(searcher, line)
+        reporter.step(searcher, line)
         if saves:
             save(searcher, run)
             saved = searcher.step
 
 
 def measured(searcher: Searcher, recent: dict[str, Recent]) -> dict[str, Any]:
-    """A line of metrics; what the architecture's steps say has its name before it."""
+    """A line of metrics; those of the architecture's steps have its name as a prefix."""
     line = {"step": searcher.step, "tuned": searcher.tuned, "temperature": searcher.plan.temperature(searcher.step)}
     for role, prefix in (("weights", ""), ("architecture", "architecture_")):
         if recent[role].losses:
@@ -75,7 +75,7 @@ def measured(searcher: Searcher, recent: dict[str, Recent]) -> dict[str, Any]:
 
 
 def save(searcher: Searcher, run: Run) -> None:
-    """The last checkpoint alone stays."""
+    """Write a checkpoint, and remove the earlier ones."""
     notes, tensors = searcher.save()
     run.metrics.flush()
     run.save(searcher.step, {**notes, "metrics": run.metrics.size}, **tensors)
@@ -83,13 +83,13 @@ def save(searcher: Searcher, run: Run) -> None:
         one.remove()
 
 
-def told(searcher: Searcher, seed: int) -> dict[str, Any]:
-    kept = searcher.word.replace(IDENTITY, "")
+def describe(searcher: Searcher, seed: int) -> dict[str, Any]:
+    letters = searcher.word.replace(IDENTITY, "")
     probability_NC = searcher.stack.preference_NC.detach().double().softmax(1)
     return {
         "seed": seed,
         "word": searcher.word,
-        "layout": layouts.spell(kept) if kept else None,
+        "layout": layouts.spell(letters) if letters else None,
         "counts": {letter: searcher.word.count(letter) for letter in searcher.stack.choices},
         "steps": searcher.step,
         "tuned": searcher.tuned,
@@ -100,17 +100,19 @@ def told(searcher: Searcher, seed: int) -> dict[str, Any]:
     }
 
 
-def read_data(folder: Folder) -> Dataset:
+def read_data(folder: SupernetFolder) -> Dataset:
     """The text that the search began with."""
-    config = DataConfig.parse(folder.asked["data"], f"{folder.path / ASKED}: data")
+    config = DataConfig.parse(folder.request["data"], f"{folder.path / REQUEST}: data")
     data = prepare(config, tokenizer=folder.tokenizer)
-    if data.hash != folder.asked["text"]:
-        raise ValueError(f"{folder.path}: the text is not the one this search began with; put it back, or search anew")
+    if data.hash != folder.request["text"]:
+        raise ValueError(
+            f"{folder.path}: the text is not the one this search began with; put it back, or search elsewhere"
+        )
     return data
 
 
-def settle_environment(folder: Folder) -> None:
-    """As many threads as before; a warning where the rest is not as it was, since last bits may then differ."""
+def settle_environment(folder: SupernetFolder) -> None:
+    """Use as many threads as before; warn where another environment may change the last bits."""
     train = folder.train
     recorded = folder.environment
     torch.set_num_threads(train.threads or int(recorded["threads"]))

@@ -1,4 +1,4 @@
-"""A weighted sum of what several sublayers make of x, in one step of autograd."""
+"""A weighted sum of several sublayers' outputs, as one autograd function."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch.autograd.function import once_differentiable
 def mix(
     x_BLD: Float[Tensor, "B L D"], m_C: Float[Tensor, " C"], shares: list[float], made: dict[int, Tensor]
 ) -> Float[Tensor, "B L D"]:
-    """m_x·x + Σ_i m_i·F_i(x): `made` has F_i(x) by its column in m, `shares` are m's numbers, x has what is left.
+    """m_x·x + Σ_i m_i·F_i(x): `made` has F_i(x) by its column in m, `shares` are m as numbers, m_x is the rest of them.
 
-    A single path is no sum: what it made comes back as it is.
+    With a single path there is no sum: its output is returned as it is.
     """
     if not made:
         return x_BLD
@@ -26,8 +26,8 @@ def mix(
 
 
 class Mix(torch.autograd.Function):
-    """The gradient of m_i is ⟨g, F_i(x) − x⟩ in place of ⟨g, F_i(x)⟩: the weights sum to one, so that softmax takes
-    away what they have in common. For a single path it is the part's own worth, and none where x goes on unchanged.
+    """The gradient of m_i is ⟨g, F_i(x) − x⟩ instead of ⟨g, F_i(x)⟩: the weights sum to one, so the softmax removes any
+    constant. So only the sublayers that ran are needed, and the identity's gradient is 0.
     """
 
     @staticmethod

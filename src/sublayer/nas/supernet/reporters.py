@@ -1,4 +1,4 @@
-"""What a search says while it runs; this one says nothing, front ends build on it."""
+"""Who is informed while a supernet is searched. This reporter is silent; the command line has one with a bar."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 from sublayer.nas.supernet.searcher import Searcher
 
 
-class ProgressReporter:
+class SupernetReporter:
     def begin(self, seed: int, searcher: Searcher) -> None:
-        """A seed is searched from here."""
+        """The search of a seed begins, or continues."""
 
     def step(self, searcher: Searcher, line: dict[str, Any]) -> None:
-        """After every step; `line` is the last one of metrics."""
+        """After every step; `line` is the latest line of metrics."""
 
     def found(self, result: dict[str, Any]) -> None:
-        """A seed has ended."""
+        """The search of a seed has ended."""
 
     def retrain(self, name: str, layout: str, number: int, count: int) -> None:
-        """A run begins, the `number`-th of `count`."""
+        """Training of a found layout begins, the `number`-th of `count`."""
 
     def scored(self, score: dict[str, Any]) -> None:
-        """A run has ended."""
+        """That training has ended."""
 
     def stop(self) -> None: ...

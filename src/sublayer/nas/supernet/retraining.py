@@ -1,4 +1,4 @@
-"""What was found, trained from scratch as ordinary runs, beside what it should beat."""
+"""Layouts that were found, trained from scratch as ordinary runs, beside the base and PAR(p)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from sublayer import executors
 from sublayer.executors.trainings import scores, train_all, why_diverged
-from sublayer.nas.supernet.folder import Folder
+from sublayer.nas.supernet.folder import SupernetFolder
 from sublayer.nn import layout as layouts
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Retraining:
     name: str
     kind: str
     """searched, base or par."""
@@ -23,53 +23,53 @@ class Candidate:
     p: float | None = None
 
 
-def candidates(
+def retrainings(
     layout: str, results: Sequence[dict[str, Any]], seeds: Sequence[int], par: Sequence[float]
-) -> Iterator[Candidate]:
-    """The base and each seed's word for every seed, PAR(p) for the first; a word of identities alone is no model."""
+) -> Iterator[Retraining]:
+    """Each seed's word and the base for every seed, PAR(p) for the first; a word of identities alone is no model."""
     for result in results:
         if result["layout"] is not None:
-            yield Candidate(f"searched-{result['seed']}", "searched", result["layout"], result["seed"])
+            yield Retraining(f"searched-{result['seed']}", "searched", result["layout"], result["seed"])
     for seed in seeds:
-        yield Candidate(f"base-{seed}", "base", layout, seed)
+        yield Retraining(f"base-{seed}", "base", layout, seed)
     for p in par:
-        yield Candidate(f"par-{p:g}-{seeds[0]}", "par", layouts.par(layout, p), seeds[0], p)
+        yield Retraining(f"par-{p:g}-{seeds[0]}", "par", layouts.par(layout, p), seeds[0], p)
 
 
-def retrain(folder: Folder, candidate: Candidate) -> dict[str, Any]:
-    """The candidate's score; a run that has ended is not repeated, one that was stopped goes on.
+def retrain(folder: SupernetFolder, one: Retraining) -> dict[str, Any]:
+    """Train one layout and return its score; a run that has ended is not repeated, one that was stopped continues.
 
-    One that diverges has none, and says why; the others are trained all the same.
+    A run that diverges has no perplexity, and names the reason.
     """
-    if (score := folder.score(candidate.name)) is not None:
+    if (score := folder.score(one.name)) is not None:
         return score
-    ((_, run),) = train_all(executors.pool(), [_task(folder, candidate)])
+    ((_, run),) = train_all(executors.pool(), [_task(folder, one)])
     why = why_diverged(run)
     loss = None if why else min(line["valid_loss"] for line in scores(run))
     score = {
-        "name": candidate.name,
-        "kind": candidate.kind,
+        "name": one.name,
+        "kind": one.kind,
         "layout": run.model_config.stacks[""].layout,
-        "seed": candidate.seed,
-        "p": candidate.p,
+        "seed": one.seed,
+        "p": one.p,
         "params": run.model_config.cost().params,
         "loss": loss,
         "perplexity": None if loss is None else math.exp(min(loss, 700.0)),
         "diverged": why,
-        "run": f"runs/{candidate.name}",
+        "run": f"runs/{one.name}",
     }
-    folder.keep_score(candidate.name, score)
+    folder.write_score(one.name, score)
     return score
 
 
-def _task(folder: Folder, candidate: Candidate) -> dict[str, Any]:
-    """For `executors.trainings`."""
-    base, asked = folder.base, folder.asked
+def _task(folder: SupernetFolder, one: Retraining) -> dict[str, Any]:
+    """A task of `executors.trainings`."""
+    base, request = folder.base, folder.request
     return {
-        "model": base.but(layout=candidate.layout).dump(),
-        "data": asked["data"],
-        "text": asked["text"],
-        "train": folder.train.but(seed=candidate.seed).dump(),
+        "model": base.but(layout=one.layout).dump(),
+        "data": request["data"],
+        "text": request["text"],
+        "train": folder.train.but(seed=one.seed).dump(),
         "changes": {"vocab": base.vocab},
-        "out": str(folder.run(candidate.name)),
+        "out": str(folder.run(one.name)),
     }

@@ -1,7 +1,7 @@
-"""Searcher: a supernet with everything that changes while it is searched; a checkpoint holds what it is made of.
+"""Searcher: a supernet with everything that changes while it is searched, all of which a checkpoint holds.
 
-Two trainees share the model: one moves the weights, the other the architecture, each on a text, a state and an
-optimiser of its own. A step is the house's own step of training; what does not move in it needs no gradient.
+Two trainees share the model: one trains the weights, the other the architecture, each with its own text, state and
+optimiser. A step is an ordinary training step; parameters that it does not train have requires_grad off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from sublayer.nas.supernet.config import SearchConfig
 from sublayer.nas.supernet.plan import Plan
 from sublayer.nas.supernet.stack import Supernet
 from sublayer.nn.model import Model
-from sublayer.nn.model.single import SingleStack
 from sublayer.objectives import choose
 from sublayer.runs import Checkpoint, Progress
 from sublayer.runs.structure import put_together, take_apart
@@ -47,23 +46,23 @@ class Searcher:
     trainees: dict[str, Trainee]
     configs: dict[str, TrainConfig]
     rate: float
-    """Of the architecture."""
+    """Learning rate of the architecture."""
     word: str
     """The most probable choices, after the last step."""
     changed: int = 0
-    """Steps of the architecture that it had taken when the word last changed."""
+    """The architecture's step count when the word last changed."""
 
     @classmethod
     def make(
         cls,
-        config: SingleStack.Config,
+        config: Model.Config,
         search: SearchConfig,
         train: TrainConfig,
         data: Dataset,
         world: World,
         checkpoint: Checkpoint | None = None,
     ) -> Searcher:
-        """As it was at a checkpoint, or at the very beginning; `config` is the supernet's."""
+        """From a checkpoint, or at step 0; `config` is the supernet's."""
         torch.manual_seed(train.seed)
         model, notes = config.build(), {} if checkpoint is None else checkpoint.notes
         if checkpoint is not None:
@@ -90,17 +89,16 @@ class Searcher:
             for role in ROLES
         }
         plan = Plan.of(search, epoch(batches(config, configs["weights"], texts["weights"])))
-        stack = model.stack
-        assert isinstance(stack, Supernet)
-        stack.remembers = isinstance(trainees["weights"].batches, Lanes)
+        stack: Any = model.writer  # the Supernet that `config` names
+        stack.remembers = carries(config, train)
         if search.latency_weight:
             stack.price(search.latencies, search.latency_weight)
         searcher = cls(model, stack, plan, search.paths, world, trainees, configs, search.lr, stack.word)
         if checkpoint is not None:
-            searcher._take_up(checkpoint)
+            searcher._restore(checkpoint)
         return searcher
 
-    def _take_up(self, checkpoint: Checkpoint) -> None:
+    def _restore(self, checkpoint: Checkpoint) -> None:
         self.changed = checkpoint.notes["changed"]
         for role, trainee in self.trainees.items():
             optimizers.load(trainee.optimizer, self.model, checkpoint.tensors(f"{role}_optimizer") or {}, self.world)
@@ -111,12 +109,12 @@ class Searcher:
 
     @property
     def step(self) -> int:
-        """Of both phases together."""
+        """Steps of both phases together."""
         return sum(trainee.progress.step for trainee in self.trainees.values())
 
     @property
     def tuned(self) -> int:
-        """Of the architecture."""
+        """Steps of the architecture."""
         return self.trainees["architecture"].progress.step
 
     @property
@@ -128,7 +126,7 @@ class Searcher:
         return self.plan.settled(self.tuned, self.changed)
 
     def take_step(self) -> tuple[str, dict[str, Tensor], Tensor]:
-        """One step of the phase that is on: whose it was, its losses by name, the norm of its gradient."""
+        """One step of the current phase: its role, its losses by name, the norm of its gradient."""
         role = "architecture" if self.plan.tunes(self.step) else "weights"
         trainee, config = self.trainees[role], self.configs[role]
         temperature = self.plan.temperature(self.step)
@@ -156,13 +154,13 @@ class Searcher:
             tensors[f"{role}_optimizer"] = self.world.whole(optimizers.dump(trainee.optimizer, self.model))
             if trainee.state is not None:
                 notes[f"{role} carried"], tensors[f"{role}_carried"] = take_apart(trainee.state)
-                # One that goes on and one that resumes have the state as it was written, strides and all.
+                # A process that continues and one that resumes must have equal states, strides included.
                 trainee.state = trainee.state.map(_copy)
         return notes, tensors
 
 
 def roles(train: TrainConfig) -> dict[str, TrainConfig]:
-    """The architecture's gradient is taken as it is, on an order and with noise of its own."""
+    """The architecture's gradient is not clipped; its data order and noise have a seed of their own."""
     return {"weights": train, "architecture": train.but(seed=mix(train.seed, 1) >> 1, clip=None)}
 
 
@@ -172,21 +170,26 @@ def parameters(model: nn.Module, role: str) -> list[nn.Parameter]:
 
 
 def divide(train: Tokens, share: float) -> dict[str, Tokens]:
-    """The text that the weights learn from, and its end, on which the architecture is judged."""
+    """The text for the weights, and the rest of it, for the architecture."""
     cut = round(len(train) * (1 - share))
     ids = {"weights": train.ids[:cut], "architecture": train.ids[cut:]}
     return {role: replace(train, name=f"train, the part for the {role}", ids=ids[role]) for role in ROLES}
 
 
+def carries(model: Model.Config, config: TrainConfig) -> bool:
+    """Whether the state of a batch is carried to the next."""
+    return model.carries if config.carry is None else config.carry
+
+
 def batches(
-    model: SingleStack.Config, config: TrainConfig, text: Tokens, cursor: dict[str, Any] | None = None
+    model: Model.Config, config: TrainConfig, text: Tokens, cursor: dict[str, Any] | None = None
 ) -> Lanes | Windows:
-    kind = Lanes if (model.carries if config.carry is None else config.carry) else Windows
+    kind = Lanes if carries(model, config) else Windows
     return kind(text, config.batch, config.length, seed=config.seed, cursor=cursor)
 
 
 def epoch(some: Lanes | Windows) -> int:
-    """Batches in which the text is read once."""
+    """Number of batches in one pass over the text."""
     return max(1, some.lane // some.length if isinstance(some, Lanes) else some.windows // some.batch)
 
 

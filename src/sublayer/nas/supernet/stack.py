@@ -1,4 +1,4 @@
-"""The supernet: at every place all letters, mixed by weights that are searched."""
+"""The supernet: at every slot a sublayer of every letter, mixed by weights that are searched."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sublayer.nas.supernet import draw
 from sublayer.nas.supernet.mix import mix
 from sublayer.nn import layout as layouts
 from sublayer.nn.config import ConfigError
-from sublayer.nn.model.single import SingleStack
+from sublayer.nn.model import Model
 from sublayer.nn.part import Work
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import Stack
@@ -28,65 +28,65 @@ IDENTITY = "-"
 class Supernet(Stack):
     """X_l = Σ_i m_{l,i}·F_i(X_{l−1}) (Mandava et al. 2020, eq. 6).
 
-    F_i is a whole sublayer, residual and norm of its own included, as the base spells it; the identity has no weights
-    and costs nothing. What is weighted 0 is not run, and what it remembers goes on without it. In training m is drawn,
-    in eval mode it is the most probable path. `sublayers`, and the states, come place by place, letter by letter.
+    F_i is a whole sublayer with residual and norm, as in the base; the identity has no weights and costs nothing. A
+    sublayer with weight 0 is not run, but its state is updated. In training m is drawn, in eval mode it is the most
+    probable path. `sublayers` and states are ordered by slot, then by letter.
     """
 
     class Config(Stack.Config, tag="supernet"):
         letters: str = "sf-"
-        """What may stand at each place; - is nothing at all. The layout says how many places there are."""
+        """The choices at each slot; - is the identity. The layout gives the number of slots."""
 
         @model_validator(mode="after")
         def _offered(self) -> Supernet.Config:
             check_letters(self.letters, self.alphabet)
             if self.vary:
-                raise ValueError("vary: a supernet has every letter at every place, so none varies; leave it out")
+                raise ValueError("vary: a supernet has every letter at every slot, so none varies; leave it out")
             return self
 
         @property
-        def places(self) -> int:
+        def slots(self) -> int:
             return len(layouts.expand(self.layout))
 
         @property
         def choices(self) -> str:
-            """Letters in the order of the weights' columns; the identity, if there, is last."""
+            """Letters in the order of the weights' columns; the identity, if it is one, is last."""
             return self.parted + (IDENTITY if IDENTITY in self.letters else "")
 
         @property
         def parted(self) -> str:
-            """The letters that have a part."""
+            """The letters without the identity."""
             return self.letters.replace(IDENTITY, "")
 
         def params(self, dim: int) -> int:
-            """Of all sublayers, and of the architecture."""
+            """Parameters of all sublayers, and of the architecture."""
             shared, slot = self.shared_params(dim), self.slot(dim)
             each = sum(self.alphabet[letter].params(slot) + self.residual.params(dim) for letter in self.parted)
-            return shared + self.places * (each + len(self.choices))
+            return shared + self.slots * (each + len(self.choices))
 
         def flops(self, dim: int, work: Work) -> int:
             slot, residual = self.slot(dim), self.residual.flops(dim, work.length)
-            return self.places * sum(self.alphabet[letter].flops(slot, work) + residual for letter in self.parted)
+            return self.slots * sum(self.alphabet[letter].flops(slot, work) + residual for letter in self.parted)
 
     preference_NC: nn.Parameter
-    """The architecture: uniform at first."""
+    """The architecture parameters: N slots, C choices; uniform at first."""
     price_C: Tensor | None
-    """What each choice adds to the loss."""
+    """What each choice adds to the loss, in nats."""
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.position = config.position.build(dim, config.head_dim(dim))
-        parts = [(n, config.alphabet[letter]) for n in range(config.places) for letter in config.parted]
+        parts = [(n, config.alphabet[letter]) for n in range(config.slots) for letter in config.parted]
         slots = [(config.slot(dim, self.position, index=n), part) for n, part in parts]
         self.sublayers = nn.ModuleList(config.residual.build(part.build(slot), slot) for slot, part in slots)
         self.final_norm = config.final_norm.build(dim)
         self.choices, self.width = config.choices, len(config.parted)
-        self.preference_NC = nn.Parameter(torch.zeros(config.places, len(config.choices)))
+        self.preference_NC = nn.Parameter(torch.zeros(config.slots, len(config.choices)))
         self.register_buffer("price_C", None)
         self.draw: draw.Draw = partial(draw.shares, temperature=1.0)
         self.remembers = True
-        """Whether what a part remembers is needed of one that is not run."""
-        init_weights(self, config, config.places)
+        """Whether a sublayer that is not run has to update its state."""
+        init_weights(self, config, config.slots)
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
@@ -107,7 +107,7 @@ class Supernet(Stack):
                 after.append(state)
             x_BLD = mix(x_BLD, m_NC[n], shares, made)
         if m_NC.requires_grad and not x_BLD.requires_grad:
-            x_BLD = x_BLD + 0.0 * m_NC.sum()  # a path of identities alone, of which nothing is to be learned
+            x_BLD = x_BLD + 0.0 * m_NC.sum()  # a path of identities alone: its gradient is zero, not missing
         return self.final_norm(x_BLD), tuple(after)
 
     def freeze(self, states: tuple[Any, ...], scene: Scene) -> tuple[Any, ...]:
@@ -118,17 +118,17 @@ class Supernet(Stack):
 
     @property
     def word(self) -> str:
-        """The most probable choice at each place."""
+        """The most probable choice at each slot."""
         return "".join(self.choices[i] for i in self.preference_NC.argmax(1).tolist())
 
     @property
     def entropy(self) -> float:
-        """Of the architecture, in shares of the greatest: 1 while uniform, 0 when decided."""
+        """Mean entropy of the choices, as a share of the largest: 1 while uniform, 0 when decided."""
         p_NC = self.preference_NC.detach().double().softmax(1)
         return float(torch.special.entr(p_NC).sum(1).mean()) / math.log(len(self.choices))
 
     def price(self, seconds: Mapping[str, float], weight: float) -> None:
-        """Let the expected latency, Σ_l Σ_i m_{l,i}·seconds_i, add to the loss, `weight` nats a second."""
+        """Add the expected latency, Σ_l Σ_i m_{l,i}·seconds_i, to the loss, `weight` nats a second."""
         prices = [weight * seconds.get(letter, 0.0) for letter in self.choices]
         self.price_C = torch.tensor(prices, device=self.preference_NC.device)
 
@@ -137,25 +137,32 @@ def check_letters(letters: str, alphabet: Mapping[str, Any]) -> None:
     for letter in letters.replace(IDENTITY, ""):
         if letter not in alphabet:
             raise ValueError(
-                f"letters={letters}: the alphabet has no {letter!r}; it has {', '.join(alphabet)}, and - for nothing"
+                f"letters={letters}: the alphabet has no {letter!r}; it has {', '.join(alphabet)}, and - (identity)"
             )
     if len(letters) < 2 or len(set(letters)) < len(letters):
         raise ValueError(f"letters={letters}: give each choice once, and two or more, such as sf-")
 
 
-def over(base: SingleStack.Config, letters: str = "sf-") -> SingleStack.Config:
-    """A base's model with a supernet in place of its stack, as many places long as its layout."""
-    stack = base.stack
+def stack_of(config: Model.Config) -> Stack.Config:
+    """The one stack of a model; ConfigError where it has several."""
+    if len(config.stacks) != 1:
+        raise ConfigError(f"{config.tag}: only a model with one stack can be searched; use a decoder or an encoder")
+    return next(iter(config.stacks.values()))
+
+
+def over(base: Model.Config, letters: str = "sf-") -> Model.Config:
+    """A base's model with a supernet as its stack, with as many slots as its layout has sublayers."""
+    stack = stack_of(base)
     try:
         check_letters(letters, stack.alphabet)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    parted, places = letters.replace(IDENTITY, ""), len(layouts.expand(stack.layout))
-    if places < len(parted):
+    parted, slots = letters.replace(IDENTITY, ""), len(layouts.expand(stack.layout))
+    if slots < len(parted):
         raise ConfigError(
-            f"layout={stack.layout}: {places} places are fewer than the letters {parted}; give more places"
+            f"layout={stack.layout}: {slots} sublayers are fewer than the letters {parted}; give more sublayers"
         )
     # The layout names all letters, so that impossible pairs of any of them are refused with the model.
-    word = (parted * places)[:places]
-    kept = {name: getattr(stack, name) for name in ("alphabet", "vary", "residual", "position", "final_norm", "spread")}
-    return base.but(stack=Supernet.Config(layout=layouts.spell(word), letters=letters, **kept))
+    word = (parted * slots)[:slots]
+    same = {name: getattr(stack, name) for name in ("alphabet", "vary", "residual", "position", "final_norm", "spread")}
+    return base.but(stack=Supernet.Config(layout=layouts.spell(word), letters=letters, **same))

@@ -157,6 +157,10 @@ class MultiHead(Heads):
         self.memory = config.memory.build(slot, self.groups, self.head_dim)
         self.kernel = config.kernel.build(slot, self.heads, self.groups, self.head_dim)
 
+    def score_weights(self) -> dict[str, slice]:
+        """Queries and keys."""
+        return {"qkv.weight": slice(0, (self.heads + self.groups) * self.head_dim)}
+
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None, norm: nn.Module | None = None
     ) -> tuple[Float[Tensor, "B L D"], Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jaxtyping import Float
@@ -37,6 +39,9 @@ class Dense(Part):
         def flops(self, slot: Slot, work: Work) -> int:
             return 2 * work.length * 2 * slot.dim * self.width(slot.dim)
 
+        def activation_size(self, slot: Slot, work: Work, rows: int = 1) -> int:
+            return rows * work.length * self.width(slot.dim)
+
     def __init__(self, config: Config, slot: Slot) -> None:
         super().__init__()
         inner = config.width(slot.dim)
@@ -56,6 +61,17 @@ class Dense(Part):
         if type(norm) is nn.LayerNorm and norm.weight is not None and self._fuses(x_BLD) and not hooked(norm, self):
             return self._fused(norm, x_BLD), None
         return self(norm(x_BLD), scene, state)
+
+    def before_activation(self) -> tuple[nn.Module, int]:
+        return self.enter, self.enter.out_features
+
+    @contextmanager
+    def linearized(self) -> Iterator[None]:
+        activation, self.activation = self.activation, "linear"
+        try:
+            yield
+        finally:
+            self.activation = activation
 
     def _fuses(self, x_BLD: Tensor) -> bool:
         """Nothing stands between the two matrices but the activation: no dropout, no layer put in place of a matrix."""

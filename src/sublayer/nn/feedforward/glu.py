@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -38,6 +41,9 @@ class Glu(Part):
         def flops(self, slot: Slot, work: Work) -> int:
             return 2 * work.length * 3 * slot.dim * self.width(slot.dim)
 
+        def activation_size(self, slot: Slot, work: Work, rows: int = 1) -> int:
+            return rows * work.length * 2 * self.width(slot.dim)
+
     def __init__(self, config: Config, slot: Slot) -> None:
         super().__init__()
         inner = config.width(slot.dim)
@@ -50,3 +56,15 @@ class Glu(Part):
     def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:
         gate_BLF, up_BLF = self.enter(x_BLD).chunk(2, dim=-1)
         return self.output(self.drop(self.act(gate_BLF) * up_BLF)), None
+
+    def before_activation(self) -> tuple[nn.Module, int]:
+        """The gate's half."""
+        return self.enter, self.enter.out_features // 2
+
+    @contextmanager
+    def linearized(self) -> Iterator[None]:
+        act, self.act = self.act, torch.ones_like
+        try:
+            yield
+        finally:
+            self.act = act

@@ -1,4 +1,4 @@
-"""A search: its front in every pair of objectives that matters, what was predicted beside what was measured."""
+"""The section of a search: its front by pairs of objectives, predicted figures beside measured ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
+from sublayer.nas.records import FrontModel, SearchResult
 from sublayer.reports import pareto, trials
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, axis, look, table
 from sublayer.reports.folders import KINDS, Found, read, read_asked
-from sublayer.reports.front import Front, Member
+from sublayer.reports.front import measured, scale_of
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
-from sublayer.reports.pareto import Objective, Point
+from sublayer.reports.pareto import ParetoAxis, Point
 from sublayer.reports.section import Column, Section, facts, folded, heading, legend, model_cell
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
@@ -26,9 +27,10 @@ SHOWN = 24
 
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     result, asked = KINDS["search"]
-    front = read(found.path / result, Front)
+    front = read(found.path / result, SearchResult)
     objectives = [
-        Objective(one.name, one.direction == "maximize", front.scale(one.name, one.unit)) for one in front.objectives
+        ParetoAxis(one.name, one.direction == "maximize", scale_of(front, one.name, one.unit))
+        for one in front.objectives
     ]
     points = _points(front, objectives)
     tried = trials.read(found.path, len(objectives))
@@ -53,14 +55,14 @@ def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     if front.device or front.setting:
         body.append(folded("Device and setting", facts({**(front.device or {}), **(front.setting or {})})))
     if front.predictor:
-        body.append(folded("The predictor of latency and memory", facts(front.predictor)))
+        body.append(folded("The predictor of latency and memory", facts(front.predictor.to_json())))
     body += [*again("search", found.path, read_asked(found.path / asked)), *run_pieces.repeats(runs)]
     models = [(f"trial {one.number}", one.layout, one.config or None) for one in front.front]
     return Section("Search", str(found.path), _headline(front, objectives), body, models)
 
 
-def _points(front: Front, objectives: Sequence[Objective]) -> list[Point]:
-    """Members that have every objective."""
+def _points(front: SearchResult, objectives: Sequence[ParetoAxis]) -> list[Point]:
+    """Models that have a finite value for every objective."""
     found = [(one, [one.values.get(objective.name) for objective in objectives]) for one in front.front]
     return [
         Point(one.number, one.layout, tuple(value for value in values if value is not None))
@@ -69,7 +71,7 @@ def _points(front: Front, objectives: Sequence[Objective]) -> list[Point]:
     ]
 
 
-def _headline(front: Front, objectives: Sequence[Objective]) -> str:
+def _headline(front: SearchResult, objectives: Sequence[ParetoAxis]) -> str:
     names = [one.scale.title for one in objectives]
     named = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     words = f"{plural(front.trials, 'model')} tried for {named}: {len(front.front)} on the front"
@@ -88,33 +90,33 @@ def _headline(front: Front, objectives: Sequence[Objective]) -> str:
     return words + "."
 
 
-def _amounts(one: Member, objectives: Sequence[Objective], named: bool = False) -> str:
+def _amounts(one: FrontModel, objectives: Sequence[ParetoAxis], named: bool = False) -> str:
     """1.05 M decoder parameters at 1.66 ms and 8.79 MB."""
     first, *rest = [objective.scale.words(one.values[objective.name]) for objective in objectives]
     first += f" {objectives[0].scale.title}" if named else ""
     return f"{first} at {' and '.join(rest)}" if rest else first
 
 
-def _errors(front: Front, name: str) -> list[float]:
-    found = (percent(one.values.get(name), getattr(one.measured, name)) for one in front.measured)
+def _errors(front: SearchResult, name: str) -> list[float]:
+    found = (percent(one.values.get(name), one.measured_value(name)) for one in measured(front))
     return [one for one in found if one is not None]
 
 
-def _front_table(front: Front, objectives: Sequence[Objective], chosen: dict[int, History]) -> list[Markup]:
-    """In the order of the first objective; long fronts show those measured, or some evenly, and fold the whole away."""
+def _front_table(front: SearchResult, objectives: Sequence[ParetoAxis], chosen: dict[int, History]) -> list[Markup]:
+    """By the first objective. Of a long front, measured models or some evenly spaced are shown, the rest folded."""
     first = objectives[0].name
     members = sorted(front.front, key=lambda one: (one.values.get(first) or 0.0, one.number))
     whole = _table(front, objectives, members, chosen)
     if len(members) <= SHOWN:
         return [whole]
     step = (len(members) - 1) / (SHOWN - 1)
-    evenly = [members[round(place * step)] for place in range(SHOWN)]
+    evenly = [members[round(index * step)] for index in range(SHOWN)]
     some = [one for one in members if one.measured or one.number in chosen] or evenly
     return [_table(front, objectives, some, chosen), folded(f"All {len(members)} models of the front", whole)]
 
 
 def _table(
-    front: Front, objectives: Sequence[Objective], members: Sequence[Member], chosen: dict[int, History]
+    front: SearchResult, objectives: Sequence[ParetoAxis], members: Sequence[FrontModel], chosen: dict[int, History]
 ) -> Markup:
     columns = [
         Column("trial", [str(one.number) for one in members]),
@@ -122,12 +124,12 @@ def _table(
     ]
     names = list(dict.fromkeys([*(one.name for one in objectives), "params", "latency", "memory"]))
     for name in names:
-        known = front.scale(name, next((one.unit for one in front.objectives if one.name == name), ""))
+        known = scale_of(front, name, next((one.unit for one in front.objectives if one.name == name), ""))
         values = [one.values.get(name) for one in members]
-        if name not in ("latency", "memory") or not front.measured:
+        if name not in ("latency", "memory") or not measured(front):
             columns.append(Column(known.label, [known.number(value) for value in values]))
             continue
-        found = [getattr(one.measured, name, None) for one in members]
+        found = [one.measured_value(name) for one in members]
         off = [signed(percent(*pair)) for pair in zip(values, found, strict=True)]
         columns.append(Column(f"{known.label}, predicted", [known.number(value) for value in values]))
         columns.append(Column("measured", [known.number(value) for value in found]))
@@ -138,20 +140,20 @@ def _table(
     return html_table(columns, f"{plural(len(members), 'model')} of the front, by {objectives[0].scale.title}")
 
 
-def _predicted(front: Front, name: str) -> Figure | None:
+def _predicted(front: SearchResult, name: str) -> Figure | None:
     """Predicted against measured, with the line on which they would be equal."""
-    alt, known = altair(), front.scale(name)
+    alt, known = altair(), scale_of(front, name)
     rows = [
         {
             "number": one.number,
             "layout": one.layout,
-            "x": known.shown(getattr(one.measured, name)),
+            "x": known.shown(one.measured_value(name)),
             "y": known.shown(one.values.get(name)),
             "low": known.shown(one.measured.low if name == "latency" and one.measured else None),
             "high": known.shown(one.measured.high if name == "latency" and one.measured else None),
         }
-        for one in front.measured
-        if percent(one.values.get(name), getattr(one.measured, name)) is not None
+        for one in measured(front)
+        if percent(one.values.get(name), one.measured_value(name)) is not None
     ]
     if not rows:
         return None
@@ -182,7 +184,7 @@ def _predicted(front: Front, name: str) -> Figure | None:
     )
 
 
-def _hypervolume(front: Front) -> Figure:
+def _hypervolume(front: SearchResult) -> Figure:
     alt = altair()
     rows = [
         {"x": at, "y": value}
@@ -198,16 +200,16 @@ def _hypervolume(front: Front) -> Figure:
         axis=alt.Axis(format=".3~g"),
     )
     chart = alt.Chart(table(rows)).mark_line(color=ACCENT, strokeWidth=2, point={"size": 24, "color": ACCENT})
-    note = "How much of the space of objectives the front so far dominates; flat means that the search has settled."
+    note = "Share of the box of objectives that the front dominates; a flat curve means that the search has converged."
     return Figure("hypervolume", "Hypervolume by generation", note, look(chart.encode(x=x, y=y, tooltip=tips), 220))
 
 
-def _shares(front: Front) -> bool:
+def _shares(front: SearchResult) -> bool:
     return all(value is None or 0 <= value <= 1 for value in front.hypervolumes)
 
 
-def _trained(front: Front, objectives: Sequence[Objective], chosen: dict[int, History]) -> Figure | None:
-    """What the chosen models reached when trained, against what they cost."""
+def _trained(front: SearchResult, objectives: Sequence[ParetoAxis], chosen: dict[int, History]) -> Figure | None:
+    """The validation loss of the models that were trained, against their cost."""
     against = next((one for one in objectives if one.name == "latency"), None) or next(
         (one for one in objectives if not one.maximize), objectives[0]
     )
@@ -232,11 +234,11 @@ def _trained(front: Front, objectives: Sequence[Objective], chosen: dict[int, Hi
     x = alt.X("x:Q", **axis(against.scale, [row["x"] for row in rows]))
     y = alt.Y("y:Q", title="validation loss (nats per token)", scale=alt.Scale(zero=False))
     chart = alt.Chart(table(rows)).mark_circle(color=ACCENT, size=80, opacity=0.9).encode(x=x, y=y, tooltip=tips)
-    note = "The models of the front that were trained: what the search could only guess at."
+    note = "The models of the front that were trained."
     return Figure("trained", f"Validation loss against {against.scale.title}", note, look(chart, 300))
 
 
-def _best_known(one: Member, name: str) -> float | None:
+def _best_known(one: FrontModel, name: str) -> float | None:
     """Measured if it was, else predicted."""
-    measured = getattr(one.measured, name, None)
+    measured = one.measured_value(name)
     return one.values.get(name) if measured is None else measured

@@ -1,0 +1,30 @@
+"""Who is informed while a search runs. This reporter is silent; the command line has one that draws the front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sublayer.nas.records import SearchGoal
+from sublayer.nas.trial import Trial
+
+
+@dataclass
+class SearchProgress:
+    """The trials so far."""
+
+    total: int
+    """Trials planned."""
+    goals: tuple[SearchGoal, ...]
+    trials: list[Trial] = field(default_factory=list)
+    generations: list[int] = field(default_factory=list)
+    """Trials there were after each generation."""
+    recalled: int = 0
+    """Trials that were read from the journal instead of evaluated."""
+
+
+class SearchReporter:
+    def activity(self, text: str) -> None:
+        """What the search does now, besides evaluating candidates."""
+
+    def progress(self, progress: SearchProgress) -> None:
+        """After every trial."""
