@@ -74,6 +74,10 @@ class MultiHead(Heads):
         def view(self) -> str:
             return f"pattern={self.pattern.tag}"
 
+        @property
+        def recalls(self) -> bool:
+            return True
+
         def honours(self, position: Position.Config) -> bool:
             return True
 

@@ -167,6 +167,9 @@ class Stack(nn.Module):
             """Numbers certainly held at one time in a pass; a lower bound."""
             return rows * work.length * dim
 
+    steps: ClassVar[bool] = False
+    """Whether it reads token after token even where all are given: then a short prompt may go through a fast step."""
+
     sublayers: nn.ModuleList
     position: Position
 
