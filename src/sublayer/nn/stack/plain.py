@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from jaxtyping import Float
@@ -47,7 +47,7 @@ class Plain(Stack):
         return self.final_norm(x_BLD), tuple(after)
 
     @property
-    def order(self) -> Sequence[Residual]:
+    def order(self) -> Iterable[Residual]:
         """The sublayers in the order they run. A stack that shares weights lists one more than once; each time it runs
         it has a state of its own."""
         return self.sublayers  # pyright: ignore[reportReturnType]
