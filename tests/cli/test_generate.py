@@ -6,7 +6,7 @@ import re
 import pytest
 
 import sublayer
-from sublayer.generation.native import step
+from sublayer.generation.native import served
 from tests.training import tiny
 
 
@@ -94,7 +94,7 @@ def test_a_feedback_memory_with_and_without_native_code(run, book, tmp_path, mon
     trained = tiny.train(book, tmp_path / "feedback", "feedback", **changes)
     words = ("generate", str(trained.path), "--prompt", "line 1", "--prompt", "it", "--tokens", "24", "--seed", "3")
     fast = run(*words)
-    monkeypatch.setattr(step, "load", lambda source, user: None)
+    monkeypatch.setattr(served, "load", lambda source, user: None)
     assert run(*words) == fast
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 
 import sublayer
-from sublayer.generation.reader import NativeReader, StateReader, read_prompts
+from sublayer.generation.native import NativeReader
+from sublayer.generation.reader import StateReader, read_prompts
 from sublayer.generation.request import GenerationRequest
 from sublayer.nn.model import EncoderDecoder, Model
 from sublayer.testing import Case, small

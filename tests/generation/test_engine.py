@@ -9,7 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import sublayer
 from sublayer.generation import Sampling, generate, stream
 from sublayer.generation.engine import Writing
-from sublayer.generation.reader import NativeReader, StateReader
+from sublayer.generation.native import NativeReader
+from sublayer.generation.reader import StateReader
 from sublayer.generation.request import GenerationRequest
 from tests.generation.models import SOURCE, WRITERS, recomputed, scores_after, source_of, writer
 

@@ -15,7 +15,8 @@ from torch.nn.modules.module import register_module_forward_hook
 import sublayer
 from sublayer.generation import Sampling, generate
 from sublayer.generation.engine import Writing
-from sublayer.generation.reader import NativeReader, StateReader, read_prompts
+from sublayer.generation.native import NativeReader
+from sublayer.generation.reader import StateReader, read_prompts
 from sublayer.generation.request import GenerationRequest
 from sublayer.native import threads as native_threads
 from sublayer.native.pointwise import ACTIVATIONS

@@ -7,7 +7,8 @@ import torch
 
 import sublayer
 from sublayer.generation import Sampling, beam_search, generate
-from sublayer.generation.reader import NativeReader, StateReader, read_prompts
+from sublayer.generation.native import NativeReader
+from sublayer.generation.reader import StateReader, read_prompts
 from sublayer.generation.request import GenerationRequest
 from sublayer.nn.stack.compose import Weighted
 from sublayer.testing import Case, small

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sublayer.generation.without_overhead import bare
+from sublayer.generation.without_overhead import without_overhead
 from sublayer.nn.model import EncoderDecoder
 from tests.generation.models import WRITERS, writer
 
@@ -15,7 +15,7 @@ def test_it_computes_what_the_model_computes(paper):
     ids = torch.randint(61, (2, 7), generator=torch.Generator().manual_seed(0))
     h, after, scores = _read(model, ids)
     for steps in (False, True):
-        torch.testing.assert_close(_read(bare(model, steps=steps), ids), (h, after, scores))
+        torch.testing.assert_close(_read(without_overhead(model, steps=steps), ids), (h, after, scores))
 
 
 @torch.no_grad()
@@ -29,7 +29,7 @@ def _read(model, ids):
 def test_it_shares_the_weights_and_leaves_the_model_alone():
     model = writer("gpt2").train()
     before = {name: weight.data_ptr() for name, weight in model.named_parameters()}
-    twin = bare(model, steps=True)
+    twin = without_overhead(model, steps=True)
     assert model.training
     assert not twin.training
     assert {name: weight.data_ptr() for name, weight in model.named_parameters()} == before
@@ -48,14 +48,14 @@ def test_a_layer_put_in_place_of_another_is_called():
     part.enter = Loud(32, 128).eval()
     ids = torch.tensor([[1, 2, 3]])
     with torch.no_grad():
-        torch.testing.assert_close(bare(model, steps=True)(ids)[0], model(ids)[0])
+        torch.testing.assert_close(without_overhead(model, steps=True)(ids)[0], model(ids)[0])
 
 
 def test_hooks_stay():
     model, seen = writer("gpt2"), []
     model.stack.final_norm.register_forward_pre_hook(lambda module, inputs: seen.append(module))
     with torch.no_grad():
-        bare(model)(torch.tensor([[1, 2]]))
+        without_overhead(model)(torch.tensor([[1, 2]]))
     assert len(seen) == 1
 
 
@@ -74,11 +74,11 @@ class Choir(nn.Module):
 
 def test_references_to_modules_are_followed_into_eval_mode():
     model = Choir([nn.Dropout(0.5), nn.Dropout(0.5)]).train()
-    assert torch.equal(bare(model)(torch.ones(64)), torch.ones(64))
+    assert torch.equal(without_overhead(model)(torch.ones(64)), torch.ones(64))
     assert model.solo[0].training
 
 
 def test_a_compiled_module_is_called_as_it_is():
     model = Choir([nn.Dropout(0.5), nn.Dropout(0.5)]).train()
     model._compiled_call_impl = pytest.fail  # what Module.compile sets
-    assert torch.equal(bare(model)(torch.ones(64)), torch.ones(64))
+    assert torch.equal(without_overhead(model)(torch.ones(64)), torch.ones(64))

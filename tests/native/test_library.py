@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from sublayer.generation import generate
-from sublayer.generation.native.step import SOURCE
+from sublayer.generation.native.source import SOURCE
 from sublayer.native import library
 from tests.generation.models import writer
 

@@ -1,27 +1,24 @@
-"""Reader: a model in the middle of a batch of texts. It reads one id a row and says how the next one scores."""
+"""Reader: a model in the middle of a batch of texts. It reads one id a row and scores the next one."""
 
 from __future__ import annotations
 
-import logging
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sublayer.generation.native import NativeStep, NotPlain
-from sublayer.generation.request import GenerationRequest, Writer
-from sublayer.generation.without_overhead import bare
-from sublayer.nn.model import Decoder, EncoderDecoder
-from sublayer.nn.scene import Scene
-from sublayer.nn.stack import Feedback
+from sublayer.generation.prompts import Rows
+from sublayer.generation.request import GenerationRequest
+from sublayer.generation.without_overhead import without_overhead
+from sublayer.nn import paths
+from sublayer.nn.model import Model
 from sublayer.nn.state import State
 
-log = logging.getLogger("sublayer.generation")
-
 FEW = 8
-"""Steps for which it does not pay to lay weights out anew."""
+"""Steps for which it does not pay to copy weights into another layout."""
 SHORT = 32
-"""Places of a prompt for which it does not, where a stack reads them one by one."""
+"""Longest prompt that goes through the fast step, where the stack reads token by token anyway."""
 
 
 class Reader:
@@ -40,9 +37,9 @@ class Reader:
 
 
 class StateReader(Reader):
-    """By the model itself, on its state."""
+    """By the model itself, on its state: for every model."""
 
-    def __init__(self, model: Writer, state: State, scores_BV: Float[Tensor, "B V"]) -> None:
+    def __init__(self, model: Model, state: State, scores_BV: Float[Tensor, "B V"]) -> None:
         self.model, self.state, self.scores_BV = model, state, scores_BV
 
     def read(self, ids_B: Int[Tensor, " B"]) -> None:
@@ -53,61 +50,62 @@ class StateReader(Reader):
         self.scores_BV, self.state = self.scores_BV[rows_B], self.state.select(rows_B)
 
 
-class NativeReader(Reader):
-    """By the native step; the model gives it vectors, and makes scores where the head is more than a matrix."""
-
-    def __init__(self, model: Decoder, step: NativeStep, scores_BV: Float[Tensor, "B V"]) -> None:
-        self.model, self.step, self.scores_BV = model, step, scores_BV
-
-    def read(self, ids_B: Int[Tensor, " B"]) -> None:
-        model, place, i_B1 = self.model, self.step.place, self.step.positions()
-        even_11 = torch.tensor([[place]], device="cpu")
-        scene = Scene(even_11, place) if i_B1 is None else Scene(i_B1, place, torch.ones_like(i_B1, dtype=torch.bool))
-        x_B1D = model.embedding.settle(model.stack.position.embed(model.embedding.read(ids_B[:, None]), scene))
-        out_BN = self.step(x_B1D[:, 0])
-        self.scores_BV = out_BN if self.step.scores else model.head(out_BN)
-
-    def select(self, rows_B: Int[Tensor, " B"]) -> None:
-        self.scores_BV = self.scores_BV[rows_B]
-        self.step.select(rows_B)
+def path(model: Model) -> paths.Choice:
+    """How this model generates, and why not by a faster path."""
+    return paths.report("generation", model, "generation")
 
 
-def read_prompts(task: GenerationRequest, native: bool) -> Reader:
-    """A reader at the end of the prompts. The model is read in eval mode, whatever mode it is in, and not touched."""
-    reader = _by_steps(task) if native else None
-    reader = reader or _at_once(task, native)
+def read_prompts(request: GenerationRequest, native: bool, *, frozen: bool = True) -> Reader:
+    """A reader at the end of the prompts. The model is read in eval mode, whatever mode it is in, and not touched.
+
+    native: whether a fast path may be used. frozen: whether remembered hidden states become keys and values.
+    """
+    reader = _by_steps(request) if native and frozen else None
+    reader = reader or _at_once(request, native, frozen)
     if reader.scores_BV.isnan().any():
         raise ValueError("model: its scores are not numbers (NaN); its weights are spoilt, use an earlier checkpoint")
     return reader
 
 
-def _by_steps(task: GenerationRequest) -> Reader | None:
-    """Short prompts of a stack that goes place by place anyway; None for others."""
-    model, ids_BL = bare(task.model), task.prompts.ids_BL
-    if not isinstance(model, Decoder) or not isinstance(model.stack, Feedback) or task.prompts.valid_BL is not None:
+def _by_steps(request: GenerationRequest) -> Reader | None:
+    """Short prompts of a stack that reads token by token anyway, through a fast step; None for others."""
+    prompts = request.prompts
+    if not request.model.writer.steps or request.source or prompts.valid_BL is not None or prompts.length > SHORT:
         return None
-    if ids_BL.shape[1] > SHORT:
+    if (fast := paths.find("generation", request.model, None)) is None:
         return None
-    h_BLD, state = model(ids_BL[:, :1])
-    try:
-        step = NativeStep(task.model, model.frozen(state), len(ids_BL))
-    except NotPlain:
-        return None
-    reader = NativeReader(model, step, model.head(h_BLD[:, -1]))
-    for ids_B in ids_BL[:, 1:].unbind(1):
+    model, (first_B, *rest) = without_overhead(request.model), prompts.ids_BL.unbind(1)
+    h_BLD, state = model(first_B[:, None])
+    reader: Reader = fast.run(request.model, model, model.frozen(state), model.head(h_BLD[:, -1]))
+    for ids_B in rest:
         reader.read(ids_B)
     return reader
 
 
-def _at_once(task: GenerationRequest, native: bool) -> Reader:
-    model, source, prompts = bare(task.model), task.source, task.prompts
-    state = model.start(source.ids_BL, source.valid_BL) if isinstance(model, EncoderDecoder) and source else None
+def _at_once(request: GenerationRequest, native: bool, frozen: bool) -> Reader:
+    model, source, prompts = without_overhead(request.model), request.source, request.prompts
+    state = model.start(source.ids_BL, source.valid_BL) if source else None
     h_BLD, state = model(prompts.ids_BL, state, prompts.valid_BL)
-    # Remembered hidden states become keys and values here, once.
-    state, scores_BV = model.frozen(state), model.head(h_BLD[:, -1])
-    if native and isinstance(model, Decoder):
-        try:
-            return NativeReader(model, NativeStep(task.model, state, len(scores_BV)), scores_BV)
-        except NotPlain as reason:
-            log.debug("the native step has no twin for %s; the model reads by itself", reason)
-    return StateReader(bare(task.model, steps=task.tokens > FEW), state, scores_BV)
+    state, scores_BV = model.frozen(state) if frozen else state, model.head(h_BLD[:, -1])
+    # Looked up once a text, so that no token pays for it.
+    if native and (fast := paths.find("generation", request.model, state)) is not None:
+        return fast.run(request.model, model, state, scores_BV)
+    return StateReader(without_overhead(request.model, steps=request.tokens > FEW), state, scores_BV)
+
+
+@torch.inference_mode()
+def scores_by_token(
+    model: Model, ids: Rows, *, prompt: int = 1, source: Rows | None = None, native: bool = True, frozen: bool = True
+) -> Float[Tensor, "B N V"]:
+    """Scores as generation computes them while it writes these ids: after the first `prompt` of them, then token by
+    token; N = length − prompt + 1. What a parallel pass gives from position prompt − 1 on must be the same, cut into
+    segments of (prompt, 1, 1, …) for models whose config `splits`. Rows are equally long.
+    """
+    ids_BL = torch.as_tensor(ids, device=next(model.parameters()).device)
+    count: dict[str, Any] = {"tokens": ids_BL.shape[1] - prompt + 1, "source": source}
+    reader = read_prompts(GenerationRequest.of(model, ids_BL[:, :prompt], **count), native, frozen=frozen)
+    scores = [reader.scores_BV]
+    for ids_B in ids_BL[:, prompt:].unbind(1):
+        reader.read(ids_B)
+        scores.append(reader.scores_BV)
+    return torch.stack(scores, dim=1)

@@ -1,4 +1,4 @@
-"""GenerationRequest: what is asked of a model, checked in one place; one line says what is wrong and what to do."""
+"""GenerationRequest: what a caller asks a model to write, checked in one place."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from torch import nn
 
 from sublayer.generation.prompts import Prompts, Rows, listed, read_row
 from sublayer.generation.stop import Stop, Stops, sequences
-from sublayer.nn.model import Decoder, EncoderDecoder
-from sublayer.nn.position import Learned
+from sublayer.nn.model import Model
 from sublayer.runs.wording import plural
-
-Writer = Decoder | EncoderDecoder
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
     """Up to `tokens` ids after each prompt, by a model that can write them."""
 
-    model: Writer
+    model: Model
     prompts: Prompts
     source: Prompts | None
-    """What an encoder-decoder reads first, a row for each prompt."""
+    """What a model that needs a source reads first, a row for each prompt."""
     tokens: int
     stops: Stops
 
@@ -38,16 +35,16 @@ class GenerationRequest:
         eos: int | None = None,
         source: Rows | None = None,
     ) -> GenerationRequest:
-        writer = _writer(model)
-        vocab, device = writer.config.vocab, next(writer.parameters()).device
+        model = _checked(model)
+        vocab, device = model.config.vocab, next(model.parameters()).device
         begun = Prompts.of("prompts", prompts, vocab, device)
-        _check_length(writer, begun.length, tokens)
+        _check_length(model, begun.length, tokens)
         ends = tuple(tuple(read_row("stop", end, vocab)) for end in sequences(stop, eos))
-        return cls(writer, begun, _source(writer, source, len(begun.rows), device), tokens, ends)
+        return cls(model, begun, _source(model, source, len(begun.rows), device), tokens, ends)
 
 
-def _writer(model: nn.Module) -> Writer:
-    if not isinstance(model, (Decoder, EncoderDecoder)):
+def _checked(model: nn.Module) -> Model:
+    if not isinstance(model, Model) or not model.config.writes:
         kind = type(model).__name__
         raise ValueError(f"model: {kind} does not write from left to right; use a decoder or an encoder_decoder")
     vocab = model.config.vocab
@@ -59,25 +56,27 @@ def _writer(model: nn.Module) -> Writer:
     return model
 
 
-def _check_length(model: Writer, prompt: int, tokens: int) -> None:
-    """Learned positions end. The last id is written and never read, so it needs no place."""
+def _check_length(model: Model, prompt: int, tokens: int) -> None:
+    """Some positions end. The last id is written and never read, so it needs none."""
     if tokens < 0:
         raise ValueError(f"tokens: {tokens} is no number of ids to write; use 0 or more")
-    position = (model.decoder if isinstance(model, EncoderDecoder) else model.stack).position
-    if isinstance(position, Learned) and prompt + tokens - 1 > position.limit:
+    position = model.config.writer.position
+    if position.end is not None and prompt + tokens - 1 > position.end:
         raise ValueError(
-            f"tokens: a prompt of {prompt} and {tokens} ids more go past place {position.limit}, where learned "
-            f"positions end; ask for at most {max(0, position.limit + 1 - prompt)}, or shorten the prompt"
+            f"tokens: a prompt of {prompt} and {tokens} ids more need {prompt + tokens - 1} positions, but "
+            f"position={position.tag} has {position.end}; ask for at most {max(0, position.end + 1 - prompt)}, or "
+            "shorten the prompt"
         )
 
 
-def _source(model: Writer, source: Rows | None, rows: int, device: torch.device) -> Prompts | None:
-    if isinstance(model, Decoder):
+def _source(model: Model, source: Rows | None, rows: int, device: torch.device) -> Prompts | None:
+    kind = model.config.tag
+    if not model.config.needs_source:
         if source is not None:
-            raise ValueError("source: a decoder reads no source; put its ids into the prompts")
+            raise ValueError(f"source: a {kind} reads no source; put its ids into the prompts")
         return None
     if source is None:
-        raise ValueError("source: an encoder-decoder writes about a source; give source=, a row of ids for each prompt")
+        raise ValueError(f"source: {kind} needs a source; give source=, a row of ids for each prompt")
     if len(given := listed("source", source)) != rows:
         raise ValueError(f"source: {plural(len(given), 'row')} for {plural(rows, 'prompt')}; give one each")
-    return Prompts.of("source", given, model.config.source_vocab or model.config.vocab, device, left=False)
+    return Prompts.of("source", given, model.config.source_ids, device, left=False)

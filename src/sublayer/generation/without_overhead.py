@@ -22,33 +22,33 @@ CEREMONY = frozenset(vars(nn.Module()))
 """What every module has."""
 
 
-def bare(model: AnyModule, steps: bool = False) -> AnyModule:
+def without_overhead(model: AnyModule, steps: bool = False) -> AnyModule:
     """The same model on the same parameters, in eval mode, its modules plain objects; the model itself is not touched.
 
     steps: weights are laid out for products with one vector, for which some are copied.
     """
     copied = sum(layer.weight.nbytes for layer in model.modules() if isinstance(layer, nn.Linear) and _turns(layer))
-    return _bare(model, {}, steps and copied <= LARGE)
+    return _twin_of(model, {}, steps and copied <= LARGE)
 
 
-def _bare(value: Any, done: dict[int, Any], steps: bool) -> Any:
+def _twin_of(value: Any, done: dict[int, Any], steps: bool) -> Any:
     """A module's twin; of a list of modules, each one's; anything else as it is."""
     if isinstance(value, nn.Module):
         return done[id(value)] if id(value) in done else _twin(value, done, steps)
     if type(value) in (list, tuple) and any(isinstance(item, nn.Module) for item in value):
-        return type(value)(_bare(item, done, steps) for item in value)
+        return type(value)(_twin_of(item, done, steps) for item in value)
     return value
 
 
 def _twin(module: nn.Module, done: dict[int, Any], steps: bool) -> Any:
     twin = object.__new__(type(module) if hooked(module) else _silent(type(module)))
     done[id(module)] = twin
-    children = {name: _bare(child, done, steps) for name, child in module._modules.items()}
+    children = {name: _twin_of(child, done, steps) for name, child in module._modules.items()}
     parameters = dict(module._parameters)
     if steps and _turns(module):
         parameters["weight"] = turned(module.weight)  # pyright: ignore[reportArgumentType]
     # Plain references, to what another module owns.
-    others = {name: _bare(value, done, steps) for name, value in vars(module).items() if name not in CEREMONY}
+    others = {name: _twin_of(value, done, steps) for name, value in vars(module).items() if name not in CEREMONY}
     own = {"_modules": children, "_parameters": parameters, "_compiled_call_impl": None, "training": False}
     # As plain attributes they are found at once, without Module.__getattr__.
     vars(twin).update({**vars(module), **others, **module._buffers, **parameters, **children, **own})

@@ -8,5 +8,5 @@ NORMS = {"none": 0, "layer": 1, "rms": 2}
 ACTIVATIONS = {"relu": 0, "gelu": 1, "gelu_tanh": 2, "swish": 3, "sigmoid": 4, "linear": 5}
 
 
-class Norm(Structure):
+class NormStruct(Structure):
     _fields_ = [("kind", c_int64), ("gain", c_void_p), ("shift", c_void_p), ("eps", c_double)]

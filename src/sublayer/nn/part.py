@@ -75,14 +75,14 @@ class Part(nn.Module):
             """Whether it reads a source beside the stream (cross-attention)."""
             return False
 
+        @property
+        def recalls(self) -> bool:
+            """Whether it can read keys and values that a stack makes and stores (Feedback) in place of its own."""
+            return False
+
         def honours(self, position: Position.Config) -> bool:
             """Whether it calls the attention hooks of this position. A pair that does not match is refused."""
             return not position.acts_in_attention
-
-        @property
-        def recalls(self) -> bool:
-            """Whether a stack that owns the memory (Feedback) may let it read that memory in place of its own."""
-            return False
 
         @property
         def splits(self) -> bool:

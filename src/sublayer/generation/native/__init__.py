@@ -1,6 +1,6 @@
-"""The fast step of decoders, in C; its slow twin is the model."""
+"""The fast step of decoders, in C: a path of the job "generation", whose plain code is the model itself."""
 
+from sublayer.generation.native.reader import NativeReader
 from sublayer.generation.native.step import NativeStep
-from sublayer.generation.native.tensors import NotPlain
 
-__all__ = ["NativeStep", "NotPlain"]
+__all__ = ["NativeReader", "NativeStep"]

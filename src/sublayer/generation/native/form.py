@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ctypes import POINTER, Structure, c_int64, c_void_p
 
-from sublayer.native.pointwise import Norm
+from sublayer.native.pointwise import NormStruct
 
 
-class Matrix(Structure):
+class StepMatrix(Structure):
     _fields_ = [("out", c_int64), ("in_", c_int64), ("weight", c_void_p), ("bias", c_void_p)]
 
 
-class Cache(Structure):
+class CacheStruct(Structure):
     _fields_ = [
         ("groups", c_int64),
         ("size", c_int64),
@@ -21,19 +21,19 @@ class Cache(Structure):
         ("value", c_void_p),
         ("turn", c_void_p),
         ("stream", c_int64),
-        ("norm", Norm),
-        ("made", Matrix),
+        ("norm", NormStruct),
+        ("made", StepMatrix),
     ]
 
 
-class Sublayer(Structure):
+class StepSublayer(Structure):
     _fields_ = [
         ("attends", c_int64),
         ("after", c_int64),
         ("ends", c_int64),
-        ("norm", Norm),
-        ("enter", Matrix),
-        ("leave", Matrix),
+        ("norm", NormStruct),
+        ("enter", StepMatrix),
+        ("leave", StepMatrix),
         ("heads", c_int64),
         ("cache", c_int64),
         ("reach", c_int64),
@@ -55,16 +55,16 @@ class Step(Structure):
         ("sublayers", c_int64),
         ("caches", c_int64),
         ("threads", c_int64),
-        ("place", c_int64),
+        ("start", c_int64),
         ("first", c_void_p),
-        ("sublayer", POINTER(Sublayer)),
-        ("cache", POINTER(Cache)),
+        ("sublayer", POINTER(StepSublayer)),
+        ("cache", POINTER(CacheStruct)),
         ("streams", c_int64),
         ("layers", c_int64),
         ("compose", c_void_p),
         ("memory", c_void_p),
-        ("norm", Norm),
-        ("head", Matrix),
+        ("norm", NormStruct),
+        ("head", StepMatrix),
         ("stream", c_void_p),
         ("wide", c_void_p),
         ("joined", c_void_p),

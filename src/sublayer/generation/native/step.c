@@ -19,9 +19,9 @@
 typedef struct {
     int64_t groups, size, capacity, held;
     float *key, *value; /* (B, G, C, K) */
-    const float *turn;  /* rotary cos, then sin, (place, K); or NULL */
+    const float *turn;  /* rotary cos, then sin, (position, K); or NULL */
     /* Whose keys and values they are. An attention's own: it appends them before it attends, and `made.weight` is NULL.
-       A Feedback memory's: the step's end makes them of memory vectors, and no place sees itself. */
+       A Feedback memory's: the step's end makes them of memory vectors, and no token sees itself. */
     int64_t stream;
     Norm norm;
     Matrix made;
@@ -32,7 +32,7 @@ typedef struct {
     int64_t ends;           /* the layer that ends here, counted from 1; 0 for none, or if nobody asks */
     Norm norm;
     Matrix enter, leave;
-    int64_t heads, cache, reach; /* reach: earlier places seen, -1 for all */
+    int64_t heads, cache, reach; /* reach: earlier tokens seen, -1 for all */
     /* What positions add to scores, NULL where they do not: ALiBi's slopes (H); vectors of distances (distance, K), far
        ones first, beyond which all are alike, for each head, or `apart` 0; with them Transformer-XL's u and v (H, K). */
     const float *slope, *content, *distance, *far;
@@ -41,8 +41,9 @@ typedef struct {
 } Sublayer;
 
 typedef struct {
-    int64_t rows, dim, sublayers, caches, threads, place;
-    const int64_t *first; /* (B) each row's first real place: padding stands before it */
+    int64_t rows, dim, sublayers, caches, threads;
+    int64_t start;        /* tokens read before this one, padding included */
+    const int64_t *first; /* (B) each row's first real token, after its padding */
     Sublayer *sublayer;
     Cache *cache;
     /* A Feedback memory: how much of x^0 and of each layer is in each stream (R, layers + 1); its vectors (R, B, D). */
@@ -64,8 +65,8 @@ INLINE void share(int64_t N, int64_t *from, int64_t *to) {
     *to = MIN(N, tiles * (THREAD + 1) / THREADS * TILE);
 }
 
-/* p[j] = q·r[distance of key j] on M keys, the last of them at the query's own place, or one before it. */
-static void place(const Sublayer *s, const float *q, int64_t h, int64_t M, int64_t K, int before, float *p) {
+/* p[j] = q·r[distance of key j] on M keys, the last of them at the query's own position, or one before it. */
+static void score_distances(const Sublayer *s, const float *q, int64_t h, int64_t M, int64_t K, int before, float *p) {
     int64_t near = MIN(M, s->reaches - before);
     ask(q, s->far + (h * s->apart + s->reaches - before - near) * K, near, K, p + M - near);
     for (int64_t j = 0; j < M - near; j++) p[j] = p[M - near];
@@ -79,7 +80,7 @@ static void prepare(const Sublayer *s, const Cache *c, float *q, int64_t h, int6
     if (c->turn) rotate(q, c->turn + at * K, K);
     if (s->far) {
         for (int64_t e = 0; e < K; e++) asked[e] = (q[e] + (s->distance ? s->distance[h * K + e] : 0)) * scale;
-        place(s, asked, h, M, K, recalls(c), p);
+        score_distances(s, asked, h, M, K, recalls(c), p);
     }
     if (s->content)
         for (int64_t e = 0; e < K; e++) q[e] += s->content[h * K + e];
@@ -91,14 +92,14 @@ static void append(const Step *step, const Cache *c, int64_t b, int64_t g, const
     int64_t K = c->size, at = ((b * c->groups + g) * c->capacity + c->held) * K;
     memcpy(c->key + at, k, K * sizeof(float));
     memcpy(c->value + at, v, K * sizeof(float));
-    if (c->turn) rotate(c->key + at, c->turn + (step->place - step->first[b]) * K, K);
+    if (c->turn) rotate(c->key + at, c->turn + (step->start - step->first[b]) * K, K);
 }
 
 /* Attend with one row's queries of group g; first append its key and value, where they are its own. */
 static void attend_group(const Step *step, const Sublayer *s, int64_t b, int64_t g, float *p) {
     const Cache *c = step->cache + s->cache;
     int64_t H = s->heads, G = c->groups, K = c->size, at = c->held, end = recalls(c) ? at : at + 1;
-    int64_t pad = MAX(0, step->first[b] - (step->place - at)), where = step->place - step->first[b];
+    int64_t pad = MAX(0, step->first[b] - (step->start - at)), where = step->start - step->first[b];
     int64_t from = s->reach < 0 ? pad : MAX(pad, at - s->reach), M = end - from;
     float *row = step->wide + b * s->enter.out, *q = row + g * (H / G) * K;
     int64_t seen = ((b * G + g) * c->capacity + from) * K;
@@ -153,7 +154,7 @@ static void compose(const Step *step, int64_t layer) {
     }
 }
 
-/* Memory vectors as keys and values, for the places to come. */
+/* Memory vectors as keys and values, for the tokens to come. */
 static void remember(const Step *step, float *mine, float *columns) {
     int64_t B = step->rows, D = step->dim, from, to;
     float *kv = step->wide;
@@ -216,10 +217,10 @@ static void run(const Step *step) {
     if (step->head.weight) multiply(&step->head, mine, B, from, to, step->out, N, columns);
 }
 
-/* Reads the vectors in `stream`, writes scores or hidden vectors to `out`, and moves every cache on by one place. */
+/* Reads the vectors in `stream`, writes scores or hidden vectors to `out`, and appends one token to every cache. */
 void sublayer_step(Step *step) {
 #pragma omp parallel num_threads(step->threads)
     run(step);
     for (int64_t n = 0; n < step->caches; n++) step->cache[n].held++;
-    step->place++;
+    step->start++;
 }

@@ -1,62 +1,58 @@
-"""One token a row in one call: what a decoder remembers, moved on by step.c."""
+"""One token a row in one call: step.c appends to the keys and values of a decoder, and computes the scores."""
 
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from sublayer.generation.native import form
-from sublayer.generation.native.plain import Description
-from sublayer.generation.native.tensors import FLOATS, NotPlain, expect_floats
+from sublayer.generation.native.description import Description
+from sublayer.generation.native.source import SOURCE
+from sublayer.generation.native.tensors import FLOATS
 from sublayer.native import load
 from sublayer.native.threads import worthwhile
-from sublayer.nn.memory import KeyValues
 from sublayer.nn.model import Model
 from sublayer.nn.position import Rotary
 from sublayer.nn.scene import Scene
 from sublayer.nn.state import State
 
-SOURCE = Path(__file__).with_name("step.c")
 LANES = 8
 """As in vector.h: vectors that are laid out anew fill whole lanes."""
 
 
 class NativeStep:
-    """Keys and values are copied once, when it takes over from a state, into buffers that grow by doubling."""
+    """Keys and values are copied once, when it takes over from a state, into buffers that grow by doubling: so the
+    copies of a whole text cost no more than a constant per token."""
 
     def __init__(self, model: Model, state: State, rows: int) -> None:
-        """From the state after prompts that are padded on the left, if at all. Raises NotPlain."""
-        if torch.is_autocast_enabled("cpu"):
-            raise NotPlain("autocast")
+        """From the state after prompts that are padded on the left, if at all; for models that `served.py` admits."""
         self._held = Description(model)
         library = load(SOURCE, "generation")
-        if library is None:
-            raise NotPlain("a machine without a compiler")
+        assert library is not None
         self._run = library.sublayer_step
         self._step, self._caches = self._described(state.start)
         even_B = torch.zeros(rows, dtype=torch.long, device="cpu")
         self._first_B = even_B if state.past_valid is None else (~state.past_valid.value).sum(1)
-        self._turns: dict[tuple[float, int], Tensor] = {}
-        self._turned = 0
+        self._angles: dict[tuple[float, int], Tensor] = {}
+        self._angle_count = 0
         self._keys: dict[int, Tensor] = {}
         """Keys and values by cache, (2, B, G, C, K)."""
-        for n, part in enumerate(self._held.kept):
-            self._take_over(n, state.parts[part])
-        self._settle()
+        for n, index in enumerate(self._held.stored):
+            self._move(n, state.parts[index].k.value, state.parts[index].v.value)
+        self._allocate()
 
-    def _described(self, place: int) -> tuple[form.Step, ctypes.Array[form.Cache]]:
+    def _described(self, start: int) -> tuple[form.Step, ctypes.Array[form.CacheStruct]]:
         held, memory = self._held, self._held.memory
-        caches = (form.Cache * len(held.caches))(*held.caches)
+        caches = (form.CacheStruct * len(held.caches))(*held.caches)
         step = form.Step(
             dim=held.dim,
             sublayers=len(held.sublayers),
             caches=len(caches),
-            place=place,
-            sublayer=(form.Sublayer * len(held.sublayers))(*held.sublayers),
+            start=start,
+            sublayer=(form.StepSublayer * len(held.sublayers))(*held.sublayers),
             cache=caches,
             norm=held.norm,
             head=held.head,
@@ -71,12 +67,13 @@ class NativeStep:
         return bool(self._step.head.weight)
 
     @property
-    def place(self) -> int:
-        return self._step.place
+    def start(self) -> int:
+        """How many tokens were read, padding included."""
+        return self._step.start
 
     def positions(self) -> Int[Tensor, "B 1"] | None:
         """The next position of each row, where they differ."""
-        return (self.place - self._first_B)[:, None] if self._ragged else None
+        return (self.start - self._first_B)[:, None] if self._ragged else None
 
     def __call__(self, x_BD: Float[Tensor, "B D"]) -> Float[Tensor, "B N"]:
         """Through all sublayers, the final norm and the head."""
@@ -84,9 +81,9 @@ class NativeStep:
         for n in full:
             self._grow(n)
         if full:
-            self._settle()
-        if self._held.rotary and self.place >= self._turned:
-            self._turn(2 * self.place)
+            self._allocate()
+        if self._held.rotary and self.start >= self._angle_count:
+            self._extend_angles(2 * self.start)
         self._x_BD.copy_(x_BD)
         out_BN = torch.empty(self._out, **FLOATS)
         self._step.out = out_BN.data_ptr()
@@ -97,44 +94,39 @@ class NativeStep:
         """Rows in any order and number."""
         self._first_B = self._first_B[rows_B]
         for n, keys in self._keys.items():
-            self._keep(n, keys.index_select(1, rows_B))
-        self._settle()
-
-    def _take_over(self, n: int, memory: object) -> None:
-        if not isinstance(memory, KeyValues):
-            raise NotPlain(type(memory).__name__)
-        self._move(n, expect_floats(memory.k.value), expect_floats(memory.v.value))
+            self._hold(n, keys.index_select(1, rows_B))
+        self._allocate()
 
     def _grow(self, n: int) -> None:
         key, value = self._keys[n][:, :, :, : self._caches[n].held]
         self._move(n, key, value)
 
     def _move(self, n: int, k_BGMK: Tensor, v_BGMK: Tensor) -> None:
-        """To a buffer with twice the room; what is out of every reader's reach stays behind."""
+        """To a buffer with twice the room; tokens beyond every reader's reach are not copied."""
         cache, (B, G, M, K) = self._caches[n], k_BGMK.shape
         reach = self._held.reach(n)
         cache.held = M if reach is None else min(M, reach)
         keys = torch.empty(2, B, G, max(16, 2 * cache.held), K, **FLOATS)
         keys[0, :, :, : cache.held] = k_BGMK[:, :, M - cache.held :]
         keys[1, :, :, : cache.held] = v_BGMK[:, :, M - cache.held :]
-        self._keep(n, keys)
+        self._hold(n, keys)
 
-    def _keep(self, n: int, keys: Tensor) -> None:
+    def _hold(self, n: int, keys: Tensor) -> None:
         self._keys[n], cache = keys, self._caches[n]
         cache.key, cache.value, cache.capacity = keys[0].data_ptr(), keys[1].data_ptr(), keys.shape[3]
 
-    def _turn(self, places: int) -> None:
-        """Angles for so many places, one table for all layers that turn alike."""
-        self._turned = max(64, places)
-        self._turns = {}
+    def _extend_angles(self, positions: int) -> None:
+        """Tables of Rotary's angles for so many positions, one for all layers that rotate alike."""
+        self._angle_count = max(64, positions)
+        self._angles = {}
         for n, position in self._held.rotary.items():
             kind = position.base, position.head_dim
-            if kind not in self._turns:
-                self._turns[kind] = angles(position, self._turned)
-            self._caches[n].turn = self._turns[kind].data_ptr()
+            if kind not in self._angles:
+                self._angles[kind] = angles(position, self._angle_count)
+            self._caches[n].turn = self._angles[kind].data_ptr()
 
-    def _settle(self) -> None:
-        """Room for as many rows, places and threads as there are now."""
+    def _allocate(self) -> None:
+        """Scratch memory for as many rows, tokens and threads as there are now."""
         step, B, D = self._step, len(self._first_B), self._step.dim
         made = sum(cache.made.out for cache in self._caches)
         wide = max(made, *(sublayer.enter.out for sublayer in self._held.sublayers))
@@ -154,8 +146,8 @@ class NativeStep:
         step.room = step.wide + 4 * shared
 
 
-def angles(position: Rotary, places: int) -> Float[Tensor, "M K"]:
-    """cos, then sin of each plane's angle at every place: where the position takes (1, 0)."""
-    one_11MK = torch.zeros(1, 1, places, position.head_dim, **FLOATS)
+def angles(position: Rotary, positions: int) -> Float[Tensor, "M K"]:
+    """cos, then sin of each plane's angle at every position: what Rotary makes of the vector (1, 0)."""
+    one_11MK = torch.zeros(1, 1, positions, position.head_dim, **FLOATS)
     one_11MK[..., : position.head_dim // 2] = 1
-    return position.query(one_11MK, Scene(torch.arange(places, device="cpu")[None]))[0, 0].contiguous()
+    return position.query(one_11MK, Scene(torch.arange(positions, device="cpu")[None]))[0, 0].contiguous()

@@ -1,4 +1,4 @@
-"""What of a model is plain arrays: matrices and norms by address, as step.c takes them."""
+"""Matrices and norms of a model by address, as step.c takes them."""
 
 from __future__ import annotations
 
@@ -7,62 +7,36 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sublayer.generation.native.form import Matrix
-from sublayer.native.pointwise import NORMS, Norm
-from sublayer.native.tensors import address, plain
-from sublayer.nn.hooked import hooked
+from sublayer.generation.native.form import StepMatrix
+from sublayer.native.pointwise import NORMS, NormStruct
+from sublayer.native.tensors import address
 from sublayer.nn.residual import RMSNorm
-
-
-class NotPlain(Exception):  # noqa: N818 (it is what it says)
-    """What the native step has no twin for."""
-
 
 FLOATS: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
 """What step.c computes with, whatever the defaults of torch are."""
 
 
 class Tensors:
-    """Holds the tensors whose addresses it gives."""
+    """Gives addresses of tensors, and holds the tensors, so that the addresses stay valid."""
 
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
+    def __init__(self) -> None:
         self.held: list[Tensor] = []
 
-    def linear(self, layer: nn.Module | None) -> Matrix:
-        linear = expect(layer, nn.Linear)
-        return self.matrix(linear.weight, linear.bias)
+    def linear(self, layer: nn.Linear) -> StepMatrix:
+        return self.matrix(layer.weight, layer.bias)
 
-    def matrix(self, weight: Tensor, bias: Tensor | None) -> Matrix:
-        return Matrix(*weight.shape, self.keep(weight), self.keep(bias))
+    def matrix(self, weight: Tensor, bias: Tensor | None) -> StepMatrix:
+        return StepMatrix(*weight.shape, self.hold(weight), self.hold(bias))
 
-    def norm(self, norm: nn.Module) -> Norm:
-        expect(norm, nn.Identity, nn.LayerNorm, RMSNorm)
+    def norm(self, norm: Any) -> NormStruct:
         if isinstance(norm, nn.Identity):
-            return Norm(NORMS["none"])
-        assert isinstance(norm, (nn.LayerNorm, RMSNorm))
-        if norm.weight is None or norm.weight.shape != (self.dim,):
-            raise NotPlain(f"{type(norm).__name__} without a gain for each of {self.dim} features")
+            return NormStruct(NORMS["none"])
         if isinstance(norm, RMSNorm):
-            return Norm(NORMS["rms"], self.keep(norm.weight), None, norm.eps)
-        return Norm(NORMS["layer"], self.keep(norm.weight), self.keep(norm.bias), norm.eps)
+            return NormStruct(NORMS["rms"], self.hold(norm.weight), None, norm.eps)
+        return NormStruct(NORMS["layer"], self.hold(norm.weight), self.hold(norm.bias), norm.eps)
 
-    def keep(self, tensor: Tensor | None) -> int | None:
+    def hold(self, tensor: Tensor | None) -> int | None:
         if tensor is None:
             return None
-        self.held.append(expect_floats(tensor).detach().contiguous())
+        self.held.append(tensor.detach().contiguous())
         return address(self.held[-1])
-
-
-def expect(module: nn.Module | None, *kinds: type) -> Any:
-    """The module, if it is of one of these very classes and nothing hangs on its calls."""
-    if module is None or type(module) not in kinds or hooked(module):
-        raise NotPlain(type(module).__name__)
-    return module
-
-
-def expect_floats(tensor: Tensor) -> Tensor:
-    """The tensor, if it is an array of floats in memory."""
-    if not plain(tensor):
-        raise NotPlain(f"a tensor of {tensor.dtype} on {tensor.device}")
-    return tensor

@@ -56,6 +56,16 @@ class Model(nn.Module):
             raise NotImplementedError
 
         @property
+        def writer(self) -> Stack.Config:
+            """The stack that writes: the last one."""
+            return list(self.stacks.values())[-1]
+
+        @property
+        def source_ids(self) -> int:
+            """Number of ids that a source may contain."""
+            return self.vocab
+
+        @property
         def carries(self) -> bool:
             """Whether it has a memory of what earlier segments held, which training and scoring should fill."""
             return any(stack.carries for stack in self.stacks.values())

@@ -54,25 +54,28 @@ class EncoderDecoder(Model):
         def stacks(self) -> dict[str, Stack.Config]:
             return {"encoder": self.encoder, "decoder": self.decoder}
 
+        @property
+        def source_ids(self) -> int:
+            return self.source_vocab or self.vocab
+
         def cost(self, length: int = 64, memory: int | None = None) -> Cost:
             """For `length` new places of the target, and as many of the source, which counts for the first segment."""
             memory = self.decoder.remembered if memory is None else memory
             tokens, D = self.embedding.params(self.vocab, self.dim), self.dim
-            source_vocab = self.source_vocab or self.vocab
             read = 0 if memory else self.encoder.flops(D, Work(length))
             source = self.source or self.embedding
             flops = Flops(
                 length,
                 memory,
                 embedding=self.embedding.flops(self.vocab, D, length)
-                + (0 if memory else source.flops(source_vocab, D, length)),
+                + (0 if memory else source.flops(self.source_ids, D, length)),
                 stack=read + self.decoder.flops(D, Work(length, memory, length, frozen=False)),
                 head=self.head.flops(self.vocab, D, self.embedding, length),
                 frozen_stack=read + self.decoder.flops(D, Work(length, memory, length, frozen=True)),
             )
             both = (self.encoder, self.decoder)
             return Cost(
-                tokens=tokens + (self.source.params(source_vocab, D) if self.source else 0),
+                tokens=tokens + (self.source.params(self.source_ids, D) if self.source else 0),
                 positions=sum(stack.position_params(D) for stack in both),
                 stack=sum(stack.params(D) for stack in both),
                 final_norm=sum(stack.final_norm.params(D) for stack in both),
@@ -85,7 +88,7 @@ class EncoderDecoder(Model):
         self.config = config
         self.embedding = config.embedding.build(config.vocab, config.dim)
         if config.source:
-            self.source = config.source.build(config.source_vocab or config.vocab, config.dim)
+            self.source = config.source.build(config.source_ids, config.dim)
         self.encoder = config.encoder.build(config.dim)
         self.decoder = config.decoder.build(config.dim)
         self.head = config.head.build(config.vocab, config.dim, self.embedding)
@@ -99,7 +102,7 @@ class EncoderDecoder(Model):
         if source_BS is None:
             raise ValueError("source: an encoder-decoder writes about a source; give a row of ids for each row")
         embedding = self.source if self.config.source else self.embedding
-        scene = open_scene(source_BS, self.config.source_vocab or self.config.vocab, None, valid_BS)
+        scene = open_scene(source_BS, self.config.source_ids, None, valid_BS)
         x_BSD = self.encoder.position.embed(embedding.read(source_BS), scene)
         source_BSD, _ = self.encoder(embedding.settle(x_BSD), scene, None)
         return State((), source_BSD=source_BSD, source_valid_BS=valid_BS)

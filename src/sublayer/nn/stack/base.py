@@ -174,6 +174,9 @@ class Stack(nn.Module):
             return rows * work.length * dim
 
     dropout: float = 0.0
+    steps: ClassVar[bool] = False
+    """Whether it reads token after token even where all are given: then a short prompt may go through a fast step."""
+
     sublayers: nn.ModuleList
     position: Position
 

@@ -56,8 +56,8 @@ class Feedback(Stack):
 
         @cached_property
         def attentions(self) -> dict[int, MultiHead.Config]:
-            """By the place of the sublayer."""
-            return {n: part for n, part in enumerate(self.parts) if isinstance(part, MultiHead.Config)}
+            """The parts that read the memory, by the index of their sublayer."""
+            return {n: part for n, part in self.numbered if part.recalls}  # pyright: ignore[reportReturnType]
 
         @cached_property
         def reads(self) -> dict[int, int]:
@@ -108,6 +108,8 @@ class Feedback(Stack):
                 attention = self.attentions.get(n)
                 total += recall_flops(attention, slot, work) if attention else part.flops(slot, work)
             return total + len(self.parts) * self.residual.flops(dim, work.length)
+
+    steps = True
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()

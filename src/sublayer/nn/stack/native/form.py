@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ctypes import POINTER, Structure, c_int64, c_void_p
 
-from sublayer.native.pointwise import Norm
+from sublayer.native.pointwise import NormStruct
 
 
-class Matrix(Structure):
+class LoopMatrix(Structure):
     _fields_ = [
         ("in_", c_int64),
         ("out", c_int64),
@@ -19,14 +19,14 @@ class Matrix(Structure):
     ]
 
 
-class Sublayer(Structure):
+class LoopSublayer(Structure):
     _fields_ = [
         *((name, c_int64) for name in ("attends", "gated", "activation", "keys", "sees", "fades", "drops", "source")),
         *((name, c_void_p) for name in ("fade", "source_k", "source_v")),
-        ("before", Norm),
-        ("after", Norm),
-        ("enter", Matrix),
-        ("leave", Matrix),
+        ("before", NormStruct),
+        ("after", NormStruct),
+        ("enter", LoopMatrix),
+        ("leave", LoopMatrix),
         *((name, c_void_p) for name in ("sum", "h", "q", "y", "weights", "stay", "stay_out")),
         *((name, c_void_p) for name in ("to_out", "to_in", "to_sum", "to_stream", "to_scores", "to_y")),
     ]
@@ -35,16 +35,16 @@ class Sublayer(Structure):
 SIZES = "rows", "dim", "places", "heads", "groups", "size", "memory", "capacity", "sets", "streams", "layers"
 
 
-class Loop(Structure):
+class LoopStruct(Structure):
     _fields_ = [
         *((name, c_int64) for name in (*SIZES, "sublayers", "threads", "by_rows")),
-        ("sublayer", POINTER(Sublayer)),
+        ("sublayer", POINTER(LoopSublayer)),
         ("ends", POINTER(c_int64)),
         ("stream", POINTER(c_int64)),
         ("compose", c_void_p),
-        ("entry", Norm),
-        ("project", POINTER(Matrix)),
-        ("near", Matrix),
+        ("entry", NormStruct),
+        ("project", POINTER(LoopMatrix)),
+        ("near", LoopMatrix),
         *((name, c_void_p) for name in ("mask", "source_mask", "cos", "sin")),
         ("turned", c_int64),
         *((name, c_void_p) for name in ("x", "k", "v", "m")),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from sublayer.native import load
-from sublayer.native.pointwise import ACTIVATIONS, NORMS, Norm
+from sublayer.native.pointwise import ACTIVATIONS, NORMS, NormStruct
 from sublayer.native.tensors import address, plain, watched
 from sublayer.native.threads import worthwhile
-from sublayer.nn.stack.native.form import DEEP, WIDE, Loop, Matrix, Sublayer
+from sublayer.nn.stack.native.form import DEEP, WIDE, LoopMatrix, LoopStruct, LoopSublayer
 
 if TYPE_CHECKING:
     from sublayer.nn.stack.unrolled import plan as plans
@@ -78,8 +78,8 @@ class Form:
         threads = worthwhile(work, len(sublayers))
         by_rows = threads == 1 or threads * APART <= B
         sizes = T, plan.heads, G, K, loop.memory, C, A, R, layers, len(sublayers), threads, by_rows
-        self.loop = Loop(B, D, *sizes)
-        self.loop.sublayer, self.loop.project = (Sublayer * len(sublayers))(*sublayers), (Matrix * A)(*project)
+        self.loop = LoopStruct(B, D, *sizes)
+        self.loop.sublayer, self.loop.project = (LoopSublayer * len(sublayers))(*sublayers), (LoopMatrix * A)(*project)
         self.loop.ends, self.loop.stream = (c_int64 * layers)(*plan.ends), (c_int64 * A)(*plan.streams)
         self.loop.compose = self._keep(loop.weights[plan.compose])
         self.loop.entry = self._norm(plan.entry)
@@ -103,31 +103,31 @@ class Form:
         self.held.append(x.detach().contiguous())
         return address(self.held[-1])
 
-    def _norm(self, norm: plans.Norm | None) -> Norm:
+    def _norm(self, norm: plans.Norm | None) -> NormStruct:
         if norm is None:
-            return Norm()
+            return NormStruct()
         gain, shift = (
             None if index is None else self._keep(self.of.weights[index]) for index in (norm.gain, norm.shift)
         )
-        return Norm(NORMS["layer"], gain, shift, norm.eps)
+        return NormStruct(NORMS["layer"], gain, shift, norm.eps)
 
-    def _matrix(self, index: int, bias: int | None, part: int | None = None) -> Matrix:
+    def _matrix(self, index: int, bias: int | None, part: int | None = None) -> LoopMatrix:
         weight, shift = self.of.weights[index], None if bias is None else self.of.weights[bias]
         if part is not None:
             weight, shift = weight[part], None if shift is None else shift[part]
         return self._laid(weight, shift)
 
-    def _laid(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+    def _laid(self, weight: Tensor, bias: Tensor | None = None) -> LoopMatrix:
         """(in, out), wherever its numbers lie; turned over on the way back."""
         if self.back is not None:
             weight, bias = weight.T, None
         self.held.append(weight)
-        return Matrix(*weight.shape, address(weight), self._keep(bias), *weight.stride())
+        return LoopMatrix(*weight.shape, address(weight), self._keep(bias), *weight.stride())
 
-    def _near(self) -> Matrix:
-        return Matrix() if self.of.table is None else self._laid(self.of.table.T)
+    def _near(self) -> LoopMatrix:
+        return LoopMatrix() if self.of.table is None else self._laid(self.of.table.T)
 
-    def _sublayer(self, n: int) -> Sublayer:
+    def _sublayer(self, n: int) -> LoopSublayer:
         of, kept = self.of.plan.sublayers[n], self.of.kept[n]
         made: dict[str, Any] = {name: self._keep(x) for name, x in kept.items()}
         if self.back is not None:
@@ -143,7 +143,7 @@ class Form:
         if of.fade is not None:
             fade_HR = self.of.weights[of.fade].flip(1)
             made.update(fade=self._keep(fade_HR), fades=fade_HR.shape[1])
-        return Sublayer(
+        return LoopSublayer(
             before=self._norm(of.before),
             after=self._norm(of.after),
             enter=self._matrix(of.enter, of.enter_bias),
