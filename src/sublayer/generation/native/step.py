@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Hashable
 from pathlib import Path
 
 import torch
@@ -40,7 +41,7 @@ class NativeStep:
         self._step, self._caches = self._described(state.start)
         even_B = torch.zeros(rows, dtype=torch.long, device="cpu")
         self._first_B = even_B if state.past_valid is None else (~state.past_valid.value).sum(1)
-        self._turns: dict[tuple[float, int], Tensor] = {}
+        self._turns: dict[Hashable, Tensor] = {}
         self._turned = 0
         self._keys: dict[int, Tensor] = {}
         """Keys and values by cache, (2, B, G, C, K)."""
@@ -128,7 +129,7 @@ class NativeStep:
         self._turned = max(64, places)
         self._turns = {}
         for n, position in self._held.rotary.items():
-            kind = position.base, position.head_dim
+            kind = position.kind
             if kind not in self._turns:
                 self._turns[kind] = angles(position, self._turned)
             self._caches[n].turn = self._turns[kind].data_ptr()
