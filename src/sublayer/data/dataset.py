@@ -14,6 +14,7 @@ from sublayer.data.splits import NAMES, Fractions, Given, Splits
 from sublayer.data.tasks import Task
 from sublayer.data.text import Text, gather
 from sublayer.data.tokenizer import Byte, Tokenizer
+from sublayer.data.tokenizer.huggingface import Guessed as GuessedTokenizer
 from sublayer.data.tokens import Tokens, fit, tokenise
 from sublayer.files import cache
 
@@ -28,7 +29,8 @@ class Dataset(Data):
         source: Guessed = Stdlib.Config()
         """Where the text comes from; takes what a user types, too: `book.txt`, `notes/`, `-`."""
         splits: Splits.Config = Fractions.Config()
-        tokenizer: Tokenizer.Config = Byte.Config()
+        tokenizer: GuessedTokenizer = Byte.Config()
+        """How it becomes ids; takes the path of a Hugging Face tokenizer.json, too."""
 
         @classmethod
         def guess(cls, said: str) -> Dataset.Config:

@@ -82,7 +82,7 @@ def _open(path: Path) -> tuple[np.ndarray | None, str]:
             raise ValueError(f"{len(array):,} numbers, expected {facts['count']:,}")
         if crc32(array) != facts["crc32"]:
             raise ValueError("its checksum does not match")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return None, f"{type(error).__name__}: {error}"
     return array, ""
 

@@ -41,7 +41,7 @@ class Part:
 
     def refuse(self, error: NotTextError, offset: int) -> ValueError:
         """The error, told with the document it is in."""
-        return ValueError(error.told(self.text.place(self.start + offset + error.start)))
+        return ValueError(error.message(self.text.place(self.start + offset + error.start)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def tokenise(name: str, part: Part, tokenizer: Tokenizer, folder: Path) -> Token
 
 def fit(config: Tokenizer.Config, part: Part, folder: Path) -> Tokenizer:
     """A tokenizer that has learned from this part, from the cache if it is there."""
-    if config.owner.verbatim:
+    if not config.owner.learns_from_text:
         return config.fit([])
     path = folder / "tokenizers" / f"{cache.key(part=part.key, tokenizer=config.dump())}.json"
     with suppress(ValueError):
