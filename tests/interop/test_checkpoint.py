@@ -341,7 +341,7 @@ def test_extra_entries_are_written_and_may_not_contradict(tmp_path):
     huggingface.write(model, tmp_path, extra={"eos_token_id": 2, "max_position_embeddings": 99})
     values = json.loads((tmp_path / "config.json").read_text())
     assert (values["eos_token_id"], values["max_position_embeddings"], values["pad_token_id"]) == (2, 99, None)
-    with pytest.raises(CheckpointError, match="extra: hidden_size is said by the model itself, 16"):
+    with pytest.raises(CheckpointError, match="extra: hidden_size is written from the model itself, 16"):
         huggingface.write(model, tmp_path, extra={"hidden_size": 4})
 
 

@@ -1,4 +1,4 @@
-"""Data: what a model learns from, a text or a task, in three parts: train, valid and test."""
+"""Data: what a model learns from, a text or a task, in three splits: train, valid and test."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from sublayer.data.tokenizer import Tokenizer
 
 TASK = "task:"
-"""What a task's name begins with where a text could stand."""
+"""Prefix of a task's name where a text may be given, too."""
 
 
 class Data:
-    """Abstract: a kind says where its tokens come from, and in which order training reads them."""
+    """Abstract: a kind gives its tokens, and the order in which training reads them."""
 
     class Config(Config, family="data"):
         @classmethod

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from sublayer.data.base import Data
 from sublayer.data.batches import Lanes, Windows
-from sublayer.data.source import Cached, Guessed, Source, Stdin, Stdlib, guess
+from sublayer.data.source import Cached, Guessed, Source, Stdlib, guess
 from sublayer.data.splits import NAMES, Fractions, Given, Splits
 from sublayer.data.tasks import Task
 from sublayer.data.text import Text, gather
@@ -33,18 +33,18 @@ class Dataset(Data):
         """How it becomes ids; takes the path of a Hugging Face tokenizer.json, too."""
 
         @classmethod
-        def guess(cls, said: str) -> Dataset.Config:
+        def guess(cls, typed: str) -> Dataset.Config:
             """From what a user types; a folder that holds train, valid and test files means those."""
-            if not said:
+            if not typed:
                 raise ValueError("data: expected a file, a folder, a pattern, - or stdlib, got an empty text")
-            found = _split_files(Path(said).expanduser())
+            found = _split_files(Path(typed).expanduser())
             if not found:
-                return cls(source=guess(said))
+                return cls(source=guess(typed))
             valid, test = (guess(found[name]) if name in found else None for name in ("valid", "test"))
             return cls(source=guess(found["train"]), splits=Given.Config(valid=valid, test=test))
 
     config: Dataset.Config
-    """As it was asked for, but standard input named by what it held, so that it can be had again."""
+    """As asked for, but standard input is named by the key of its text in the cache, so that it can be read again."""
     tokenizer: Tokenizer
     train: Tokens
     valid: Tokens
@@ -95,12 +95,12 @@ def prepare(config: Data.Config, folder: Path | str | None = None, tokenizer: To
         return _settled(config.build(), tokenizer)
     assert isinstance(config, Dataset.Config)
     home = cache.folder(folder)
-    kept: dict[str, Text] = {}
+    texts: dict[str, Text] = {}
 
     def gather_once(source: Source.Config) -> Text:
-        if source.hash not in kept:
-            kept[source.hash] = gather(source, home)
-        return kept[source.hash]
+        if source.hash not in texts:
+            texts[source.hash] = gather(source, home)
+        return texts[source.hash]
 
     parts = config.splits.build().divide(config.source, gather_once)
     if not len(parts["train"].bytes):
@@ -110,7 +110,7 @@ def prepare(config: Data.Config, folder: Path | str | None = None, tokenizer: To
         )
     tokenizer = tokenizer or fit(config.tokenizer, parts["train"], home)
     tokens = {name: tokenise(name, part, tokenizer, home) for name, part in parts.items()}
-    return Dataset(_settle(config.but(tokenizer=tokenizer.config), kept), tokenizer, **tokens)
+    return Dataset(_settle(config.but(tokenizer=tokenizer.config), texts), tokenizer, **tokens)
 
 
 def _settled(task: Task, tokenizer: Tokenizer | None) -> Task:
@@ -123,13 +123,11 @@ def _settled(task: Task, tokenizer: Tokenizer | None) -> Task:
     return task
 
 
-def _settle(config: Dataset.Config, kept: dict[str, Text]) -> Dataset.Config:
-    """Standard input named by what it held, wherever it stands."""
-    sources: dict[str, Source.Config | None] = {"source": config.source}
-    if isinstance(config.splits, Given.Config):
-        sources |= {"splits.valid": config.splits.valid, "splits.test": config.splits.test}
-    read = {place: source for place, source in sources.items() if isinstance(source, Stdin.Config)}
-    return config.but({place: Cached.Config(text=kept[source.hash].key) for place, source in read.items()})
+def _settle(config: Dataset.Config, texts: dict[str, Text]) -> Dataset.Config:
+    """With the key of its text in place of each source that can be read only once."""
+    sources = {"source": config.source} | {f"splits.{name}": source for name, source in config.splits.sources.items()}
+    once = {path: source for path, source in sources.items() if source.read_once}
+    return config.but({path: Cached.Config(text=texts[source.hash].key) for path, source in once.items()})
 
 
 def _split_files(folder: Path) -> dict[str, str]:

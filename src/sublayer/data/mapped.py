@@ -1,6 +1,6 @@
 """Arrays in files, mapped into memory: `NAME.bin` with the numbers, `NAME.json` beside it with what they must be.
 
-The header is written last, so that its presence says the numbers are whole; its length and checksum say they still are.
+The header is written last: if it is there, the numbers were written whole. Its length and checksum show later damage.
 """
 
 from __future__ import annotations

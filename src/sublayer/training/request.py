@@ -8,7 +8,6 @@ import torch
 
 from sublayer.data import Data, Dataset, Task
 from sublayer.data.base import TASK
-from sublayer.data.source import Folder
 from sublayer.nn.config import ConfigError
 from sublayer.nn.embedding import Label
 from sublayer.nn.model import Decoder, EncoderDecoder, Model
@@ -21,10 +20,10 @@ from sublayer.training.config import TrainConfig
 
 def check_out(out: Path, data: Data.Config) -> None:
     """A run in the folder that it learns from would read itself."""
-    source = data.source if isinstance(data, Dataset.Config) else None
-    if isinstance(source, Folder.Config) and out.absolute().is_relative_to(Path(source.path).expanduser().absolute()):
+    folder = data.source.folder if isinstance(data, Dataset.Config) else None
+    if folder is not None and out.absolute().is_relative_to(Path(folder).expanduser().absolute()):
         raise ValueError(
-            f"{out}: lies in {source.path}, whose files are the text, so the run would read itself; choose another "
+            f"{out}: lies in {folder}, whose files are the text, so the run would read itself; choose another "
             "folder for it, or name the files by a pattern in quotes ('*.md')"
         )
 

@@ -9,11 +9,15 @@ from sublayer.data.source.base import Source
 from sublayer.data.source.files import Files, reading
 
 
-class Folder(Files):
+class FolderSource(Files):
     """Names that begin with a dot are skipped, folders too."""
 
     class Config(Source.Config, tag="folder"):
         path: str
+
+        @property
+        def folder(self) -> str:
+            return self.path
 
     config: Config
 

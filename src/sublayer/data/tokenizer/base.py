@@ -43,7 +43,7 @@ class NotTextError(ValueError):
 
 
 class Tokenizer:
-    """Abstract: a kind says what a token is."""
+    """Abstract: a kind defines what a token is."""
 
     verbatim: ClassVar[bool] = False
     """Whether the ids are the bytes themselves, so that no token file need be written."""

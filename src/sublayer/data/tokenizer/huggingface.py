@@ -135,7 +135,7 @@ def _build(learned: dict[str, Any], name: str) -> Any:
 
 
 def _guess(value: Any) -> Any:
-    """A path where a kind could stand: all that is no kind and looks like a file."""
+    """A text that is no kind and looks like a path is the path of a tokenizer.json."""
     if not isinstance(value, str) or value in Tokenizer.Config.registry:
         return value
     is_path = value.endswith(".json") or "/" in value or Path(value).expanduser().exists()

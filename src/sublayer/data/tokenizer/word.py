@@ -1,4 +1,4 @@
-"""Words, as WikiText counts them: what stands between white space, and <eos> for every line end.
+"""Words, as WikiText counts them: runs between white space, and <eos> for every line end.
 
 The most frequent come first, as adaptive softmax and adaptive inputs want it.
 """
