@@ -40,7 +40,7 @@ def test_a_kind_that_is_no_name_is_refused(field, kind):
 def test_a_vocabulary_beyond_reason_is_refused(size):
     with pytest.raises(ConfigError, match=f"size: .*less than or equal to 1048576, got {size}"):
         Bpe.Config(size=size)
-    with pytest.raises(ConfigError, match="min_count: .*less than or equal to"):
+    with pytest.raises(ConfigError, match=r"min_count: .*less than or equal to"):
         Bpe.Config(min_count=10**20)
 
 
