@@ -180,7 +180,7 @@ def test_a_cursor_of_other_batches_is_refused():
     ids = text(4, 10)
     cursor = Windows(ids, 4, 10).cursor
     for make, said in (
-        (lambda: Windows(ids, 4, 5, cursor=cursor), "cursor: stands in batches with length=10, here it is 5"),
+        (lambda: Windows(ids, 4, 5, cursor=cursor), "cursor: belongs to batches with length=10, here it is 5"),
         (lambda: Windows(ids[:-1], 4, 5, cursor=cursor), "tokens=41, here it is 40"),
         (lambda: Windows(ids, 4, 10, seed=1, cursor=cursor), "seed=0, here it is 1"),
         (lambda: Lanes(ids, 4, 10, cursor=cursor), "kind=windows, here it is lanes"),

@@ -20,7 +20,7 @@ from sublayer.data import DataConfig, Fractions, Given, Splits, Tokenizer, Windo
 from sublayer.data.source import Cached, File, Stdin, Stdlib
 from sublayer.data.splits import _line_start
 from sublayer.data.text import Text
-from sublayer.data.tokens import Part, Tokens
+from sublayer.data.tokens import Split, Tokens
 from sublayer.files import cache
 from sublayer.nn.config import ConfigError
 from tests.data import slow
@@ -50,7 +50,7 @@ def ids(dataset):
 
 def part_of(data):
     text = Text("key", np.frombuffer(data, np.uint8), Stdin.Config().build())
-    return Part(text, 0, len(data))
+    return Split(text, 0, len(data))
 
 
 # Configs
@@ -310,7 +310,7 @@ def test_a_full_disk_is_told_in_one_line_and_nothing_half_written_stays(book, ho
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ValueError, match="cannot be written: No space left on device; nothing of it was kept") as error:
+    with pytest.raises(ValueError, match="cannot be written: No space left on device; nothing of it is left") as error:
         prepare(config(book, "word"), home)
     assert "\n" not in str(error.value)
     assert not [path for path in home.rglob("*") if path.suffix in (".part", ".bin", ".json")]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublayer.data.source import File, Folder, Glob, Hub, Jsonl, Piece, Source, Stdin, Stdlib
+from sublayer.data.source import File, FolderSource, Glob, Hub, Jsonl, Piece, Source, Stdin, Stdlib
 from sublayer.data.source.base import whole
 from sublayer.nn.config import Config, ConfigError
 
@@ -65,18 +65,18 @@ def test_a_large_file_comes_in_pieces(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_read_in_the_order_of_paths_without_what_is_hidden(folder):
-    assert list(read(Folder.Config(path=str(folder))).values()) == [b"first", b"second", b"third\n"]
+    assert list(read(FolderSource.Config(path=str(folder))).values()) == [b"first", b"second", b"third\n"]
 
 
 def test_a_line_end_stands_between_documents_that_lack_one(folder):
-    assert joined(Folder.Config(path=str(folder))) == b"first\nsecond\nthird\n"
+    assert joined(FolderSource.Config(path=str(folder))) == b"first\nsecond\nthird\n"
     assert joined(Glob.Config(path=str(folder / "**/*.txt"))) == b"first\nsecond"
 
 
 def test_a_byte_is_traced_to_its_document(folder):
-    source = Folder.Config(path=str(folder)).build()
-    assert source.place(0) == f"{folder / 'a.txt'}, byte 0"
-    assert source.place(8) == f"{folder / 'b.txt'}, byte 2"
+    source = FolderSource.Config(path=str(folder)).build()
+    assert source.locate(0) == f"{folder / 'a.txt'}, byte 0"
+    assert source.locate(8) == f"{folder / 'b.txt'}, byte 2"
 
 
 def test_json_lines(tmp_path):
@@ -197,8 +197,8 @@ def test_guessing_what_a_user_types(folder, monkeypatch):
         "-": Stdin.Config(),
         "a.txt": File.Config(path="a.txt"),
         "missing.gz": File.Config(path="missing.gz"),
-        "deep": Folder.Config(path="deep"),
-        "missing/": Folder.Config(path="missing/"),
+        "deep": FolderSource.Config(path="deep"),
+        "missing/": FolderSource.Config(path="missing/"),
         "*.md": Glob.Config(path="*.md"),
         "**/*.jsonl.gz": Jsonl.Config(path="**/*.jsonl.gz"),
         "x.jsonl": Jsonl.Config(path="x.jsonl"),
@@ -241,7 +241,7 @@ def test_a_folder_where_a_file_is_expected_and_the_reverse(folder):
     with pytest.raises(ValueError, match="is a folder, expected a file"):
         joined(File.Config(path=str(folder)))
     with pytest.raises(ValueError, match="is a file, expected a folder"):
-        joined(Folder.Config(path=str(folder / "a.txt")))
+        joined(FolderSource.Config(path=str(folder / "a.txt")))
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "glob", "jsonl", "hub", "stdin", "stdlib", "cached"])

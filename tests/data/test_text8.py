@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublayer.data.source import File, Folder
+from sublayer.data.source import File, FolderSource
 from sublayer.data.source.text8 import text8
 
 PAGES = b"""<mediawiki>
@@ -48,6 +48,6 @@ def test_a_plain_text_is_lowered_and_its_digits_spelled():
 def test_as_an_option_of_a_source_it_joins_documents_by_spaces(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"Line one.\n")
     (tmp_path / "b.txt").write_bytes(b"Line 2")
-    pieces = Folder.Config(path=str(tmp_path), text8=True).build().joined()
+    pieces = FolderSource.Config(path=str(tmp_path), text8=True).build().joined()
     assert b"".join(piece.data for piece in pieces) == b" line one line two"
     assert not File.Config(path="x").text8

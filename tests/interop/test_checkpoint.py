@@ -109,6 +109,41 @@ def test_llama_before_transformers_5_says_rope_theta_by_itself(folder):
     assert huggingface.read(path).config.stack.position.base == 500000.0
 
 
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ({"type": "linear", "factor": 2}, {"kind": "linear", "factor": 2.0}),
+        ({"type": "dynamic", "factor": 3.0}, {"kind": "dynamic", "factor": 3.0, "length": 64}),
+        (
+            {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+            | {"original_max_position_embeddings": 16},
+            {"kind": "llama3", "factor": 8.0, "length": 16, "low": 1.0, "high": 4.0},
+        ),
+        (
+            {"rope_type": "yarn", "original_max_position_embeddings": 16, "mscale": 0.7, "mscale_all_dim": 1.0},
+            {
+                "kind": "yarn",
+                "factor": 4.0,
+                "length": 16,
+                "fast": 32.0,
+                "slow": 1.0,
+                "attention": 0.9635,
+                "whole": True,
+            },
+        ),
+    ],
+)
+def test_llama_before_transformers_5_scales_in_a_table_of_its_own(folder, table, expected):
+    path = folder("llama")
+    rewrite(path, rope_parameters=None, rope_theta=500.0, rope_scaling=table, max_position_embeddings=64)
+    position = huggingface.read(path).config.stack.position
+    assert position.base == 500.0
+    found = {
+        key: round(value, 4) if isinstance(value, float) else value for key, value in position.scaling.dump().items()
+    }
+    assert found == expected
+
+
 def test_half_precision_stays_half_precision(tmp_path):
     model = tiny.ours("llama").bfloat16()
     huggingface.write(model, tmp_path)
@@ -176,9 +211,15 @@ def test_a_broken_file_is_refused(folder, cut):
         ("bert-masked-lm", {"is_decoder": True}, ["is_decoder"]),
         ("bert-masked-lm", {"hidden_act": "relu"}, ["hidden_act is 'relu'", "gelu"]),
         ("bert-span", {"num_labels": 3}, ["number of labels is 3"]),
-        ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ["llama3", "default"]),
-        ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, ["linear", "default"]),
-        ("llama", {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, ["yarn", "default"]),
+        ("bert-classify", {"problem_type": "multi_label_classification"}, ["multi_label", "regression"]),
+        ("bert-regress", {"problem_type": "single_label_classification"}, ["number of labels is 1", "2 or more"]),
+        ("llama", {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ["low_freq_factor is None", "a number"]),
+        ("llama", {"rope_scaling": {"type": "linear"}}, ["factor is None", "a number"]),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": 0.5}}, ["factor", "greater than or equal to 1"]),
+        ("llama", {"rope_scaling": {"type": "linear", "factor": "2"}}, ["factor is '2'", "a number"]),
+        ("llama", {"rope_scaling": {"type": ["yarn"]}}, ["rope type is ['yarn']", "llama3"]),
+        ("llama", {"rope_parameters": {"rope_type": "longrope"}}, ["longrope", "default, linear, dynamic, yarn"]),
+        ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2, "attention_factor": []}}, ["attention"]),
         ("llama", {"partial_rotary_factor": 0.5}, ["partial_rotary_factor"]),
         ("llama", {"rope_parameters": 3}, ["rope_parameters is 3"]),
     ],
@@ -249,6 +290,8 @@ def test_tensors_that_do_not_fit_are_refused(folder, change, words):
         ("bert-base", {"head": {"kind": "tied"}}, ["head is 'tied'", "'masked_lm'", "'span'"]),
         ("bert-base", {"f.activation": "relu"}, ["bert", "hidden_act is 'relu'"]),
         ("roformer", {}, ["position is 'rotary'", "'learned'"]),
+        ("bert-base", {"head": {"kind": "classify", "classes": 1}}, ["number of labels is 1", "regression"]),
+        ("llama", {"position.partial": 0.5}, ["partial_rotary_factor is 0.5"]),
         ("llama", {"f": {"kind": "dense"}}, ["f is 'dense'", "'glu'"]),
         ("llama", {"s.heads": 5, "s.head_dim": 4}, ["s.heads is 5"]),
         ("gpt2", {"position": RelativeXL.Config()}, ["'relative_xl'"]),
@@ -298,7 +341,7 @@ def test_extra_entries_are_written_and_may_not_contradict(tmp_path):
     huggingface.write(model, tmp_path, extra={"eos_token_id": 2, "max_position_embeddings": 99})
     values = json.loads((tmp_path / "config.json").read_text())
     assert (values["eos_token_id"], values["max_position_embeddings"], values["pad_token_id"]) == (2, 99, None)
-    with pytest.raises(CheckpointError, match="extra: hidden_size is said by the model itself, 16"):
+    with pytest.raises(CheckpointError, match="extra: hidden_size is written from the model itself, 16"):
         huggingface.write(model, tmp_path, extra={"hidden_size": 4})
 
 

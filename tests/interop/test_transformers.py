@@ -19,6 +19,8 @@ from tests.interop import tiny
 AUTO = {
     "bert-masked-lm": AutoModelForMaskedLM,
     "bert-classify": AutoModelForSequenceClassification,
+    "bert-regress": AutoModelForSequenceClassification,
+    "bert-regress-two": AutoModelForSequenceClassification,
     "bert-span": AutoModelForQuestionAnswering,
 }
 
@@ -65,7 +67,7 @@ def test_a_model_written_scores_in_transformers(tmp_path, name):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", [name for name in tiny.THEIRS if name != "bert-classify"])
+@pytest.mark.parametrize("name", [name for name in tiny.THEIRS if name not in ("bert-classify", "bert-regress")])
 def test_padded_rows_score_as_theirs(read, name, side):
     model, again, _ = read(name)
     valid_BL, position_BL = padding(side)
@@ -75,11 +77,41 @@ def test_padded_rows_score_as_theirs(read, name, side):
     assert (got - expected)[valid_BL].abs().max() < 1e-4
 
 
-def test_a_padded_row_has_the_class_that_theirs_has(read):
-    model, again, _ = read("bert-classify")
+@pytest.mark.parametrize("name", ["bert-classify", "bert-regress"])
+def test_a_padded_row_has_the_answer_that_theirs_has(read, name):
+    model, again, _ = read(name)
     valid_BL, _ = padding("right")
     expected = tiny.their_scores(model, tiny.ids(), attention_mask=valid_BL.long())
     assert (tiny.scores(again, tiny.ids(), valid_BL) - expected).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("bert-classify", torch.tensor([2, 0, 1])),
+        ("bert-regress", torch.tensor([0.3, -1.0, 2.0])),
+        ("bert-masked-lm", tiny.ids()),
+    ],
+)
+def test_a_loss_is_theirs(read, name, labels):
+    model, again, _ = read(name)
+    valid_BL, _ = padding("right")
+    counted = labels.masked_fill(~valid_BL, -100) if labels.dim() == 2 else labels
+    with torch.no_grad():
+        expected = model(tiny.ids(), attention_mask=valid_BL.long(), labels=counted).loss
+        got = again.head.loss(again(tiny.ids(), None, valid_BL)[0], labels, valid_BL=valid_BL)
+    assert abs(float(got - expected)) < 1e-5
+    assert float(got) > 0.1
+
+
+def test_a_span_loss_is_theirs_row_by_row(read):
+    """Theirs counts padding in the softmax, so only rows without any can be compared."""
+    model, again, _ = read("bert-span")
+    target_B2 = torch.tensor([[0, 6], [2, 3], [5, 5]])
+    with torch.no_grad():
+        expected = model(tiny.ids(), start_positions=target_B2[:, 0], end_positions=target_B2[:, 1]).loss
+        got = again.head.loss(again(tiny.ids())[0], target_B2)
+    assert abs(float(got - expected)) < 1e-5
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -110,7 +142,7 @@ def test_a_spans_bias_is_left_behind_and_changes_no_probability(tmp_path):
     assert (got - tiny.their_scores(model, tiny.ids()).log_softmax(1)).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize("name", ["gpt2", "opt-350m", "llama"])
+@pytest.mark.parametrize("name", ["gpt2", "opt-350m", "llama", *tiny.ROPES])
 def test_segments_with_a_state_score_as_theirs_with_a_cache(read, name):
     model, again, _ = read(name)
     cache = state = None
@@ -120,6 +152,31 @@ def test_segments_with_a_state_score_as_theirs_with_a_cache(read, name):
             h_BLD, state = again(ids_BL, state)
             assert (again.head(h_BLD) - out.logits).abs().max() < 1e-4
         cache = out.past_key_values
+
+
+@pytest.mark.parametrize("name", [name for name in tiny.ROPES if name != "llama-dynamic"])
+def test_scaled_rotations_score_as_theirs_beyond_the_trained_length(read, name):
+    model, again, _ = read(name, torch.float64)
+    ids = tiny.ids(length=70)
+    assert (tiny.scores(again, ids) - tiny.their_scores(model, ids)).abs().max() < 1e-4
+    plain = again.config.but({"position.scaling": None}).build().double().eval()
+    plain.load_state_dict(again.state_dict())
+    assert (tiny.scores(again, ids) - tiny.scores(plain, ids)).abs().max() > 1e-2
+
+
+def test_dynamic_rotations_score_as_theirs_token_by_token(read):
+    """In one pass theirs turns every token by the length of the pass; ours by the length up to the token, as theirs
+    does with a cache."""
+    model, again, _ = read("llama-dynamic", torch.float64)
+    ids, cache, expected = tiny.ids(length=40), None, []
+    for n, ids_BL in enumerate(ids.split(1, dim=1)):
+        with torch.no_grad():
+            out = model(ids_BL, past_key_values=cache, position_ids=torch.full((3, 1), n))
+        cache = out.past_key_values
+        expected.append(out.logits)
+    assert (tiny.scores(again, ids) - torch.cat(expected, dim=1)).abs().max() < 1e-4
+    first = tiny.ids(length=16)
+    assert (tiny.scores(again, first) - tiny.their_scores(read("llama-dynamic")[0], first)).abs().max() < 1e-4
 
 
 @pytest.mark.parametrize("name", tiny.THEIRS)

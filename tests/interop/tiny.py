@@ -15,7 +15,7 @@ from transformers import (
 )
 
 import sublayer
-from sublayer.nn.embedding import Classify, LinearHead, SpanHead, TiedHead
+from sublayer.nn.embedding import Classify, LinearHead, Regress, SpanHead, TiedHead
 from sublayer.nn.residual import NoNorm
 
 VOCAB = 29
@@ -27,6 +27,12 @@ BERT = {"vocab_size": VOCAB, "max_position_embeddings": 24, "hidden_size": 12, "
 BERT |= {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_dropout_prob": 0.2}
 LLAMA = {"vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, **TOKENS}
 LLAMA |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+def rope(kind, **values):
+    """Rotary positions trained on 16 positions, with a base so small that all planes turn within those."""
+    return {"max_position_embeddings": 16, "rope_parameters": {"rope_type": kind, "rope_theta": 50.0, **values}}
+
 
 THEIRS = {
     "gpt2": (GPT2LMHeadModel, GPT2Config, GPT2),
@@ -42,6 +48,7 @@ THEIRS = {
     "opt-untied": (OPTForCausalLM, OPTConfig, OPT | {"tie_word_embeddings": False}),
     "bert-masked-lm": (BertForMaskedLM, BertConfig, BERT),
     "bert-classify": (BertForSequenceClassification, BertConfig, BERT | {"num_labels": 3, "hidden_act": "relu"}),
+    "bert-regress": (BertForSequenceClassification, BertConfig, BERT | {"num_labels": 1}),
     "bert-span": (BertForQuestionAnswering, BertConfig, BERT | {"type_vocab_size": 3}),
     "llama": (LlamaForCausalLM, LlamaConfig, LLAMA),
     "llama-tied": (LlamaForCausalLM, LlamaConfig, LLAMA | {"tie_word_embeddings": True, "num_key_value_heads": 1}),
@@ -52,7 +59,29 @@ THEIRS = {
         | {"attention_bias": True, "mlp_bias": True, "head_dim": 6, "rms_norm_eps": 1e-3}
         | {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0}},
     ),
+    "llama-linear": (LlamaForCausalLM, LlamaConfig, LLAMA | rope("linear", factor=3.0)),
+    "llama-dynamic": (LlamaForCausalLM, LlamaConfig, LLAMA | rope("dynamic", factor=3.0)),
+    "llama-yarn": (
+        LlamaForCausalLM,
+        LlamaConfig,
+        LLAMA | rope("yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=3.0, beta_slow=0.2),
+    ),
+    "llama-yarn-own": (
+        LlamaForCausalLM,
+        LlamaConfig,
+        LLAMA
+        | {"head_dim": 12}
+        | rope("yarn", factor=4.0, original_max_position_embeddings=40, attention_factor=1.4, truncate=False),
+    ),
+    "llama-3": (
+        LlamaForCausalLM,
+        LlamaConfig,
+        LLAMA
+        | {"head_dim": 12}
+        | rope("llama3", factor=8.0, original_max_position_embeddings=16, low_freq_factor=0.3, high_freq_factor=1.5),
+    ),
 }
+ROPES = ["llama-linear", "llama-dynamic", "llama-yarn", "llama-yarn-own", "llama-3"]
 DECODERS = [name for name in THEIRS if not name.startswith("bert")]
 
 SMALL = {"vocab": VOCAB, "layout": "(sf)x2"}
@@ -65,6 +94,8 @@ OURS = {
     "opt-bare": ("opt-125m", WIDTHS | {"s.bias": False, "f.bias": False, "final_norm": NoNorm.Config()}),
     "bert-masked-lm": ("bert-base", WIDTHS | {"position.limit": 24}),
     "bert-classify": ("bert-base", WIDTHS | {"head": Classify.Config(classes=3, dropout=0.3)}),
+    "bert-regress": ("bert-base", WIDTHS | {"head": Regress.Config()}),
+    "bert-regress-two": ("bert-base", WIDTHS | {"head": Regress.Config(outputs=2)}),
     "bert-span": ("bert-base", WIDTHS | {"head": SpanHead.Config()}),
     "llama": ("llama", {"dim": 16, "s.heads": 4, "s.kv_heads": 2, "f.inner": 20}),
     "llama-tied": ("llama", {"dim": 16, "s.heads": 4, "s.head_dim": 6, "f.inner": 20, "head": TiedHead.Config()}),
@@ -101,7 +132,7 @@ def ids(rows=3, length=7):
 def scores(model, ids_BL, valid_BL=None, **options):
     """What our head says of a whole text."""
     with torch.no_grad():
-        return model.head(model(ids_BL, None, valid_BL, **options)[0])
+        return model.head(model(ids_BL, None, valid_BL, **options)[0], valid_BL)
 
 
 def their_scores(model, ids_BL, **options):

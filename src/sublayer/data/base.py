@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sublayer.data.tokenizer import Tokenizer
 
 TASK = "task:"
-"""What a task's name begins with where a text could stand."""
+"""Prefix of a task's name where a text may be given, too."""
 
 
 class Data:

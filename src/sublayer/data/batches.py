@@ -25,7 +25,7 @@ from sublayer.data.permutation import mix, permute
 from sublayer.data.tokens import Tokens
 
 AHEAD = 64
-"""Batches whose places are drawn at once, within an epoch or so."""
+"""Number of batches whose starts are drawn at once, within about an epoch."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Batch:
 
 
 class Batches(Iterator[Batch]):
-    """Abstract: a kind says which stretches of the tokens come next, and what its cursor holds."""
+    """Abstract: a kind chooses which tokens come next, and what its cursor holds."""
 
     kind: ClassVar[str]
     carries: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class Batches(Iterator[Batch]):
 
     @property
     def cursor(self) -> dict[str, Any]:
-        """Where it stands, as plain JSON."""
+        """The position in the data, as plain JSON."""
         return {"kind": self.kind, "tokens": len(self.ids)}
 
     def __iter__(self) -> Self:
@@ -101,12 +101,12 @@ class Batches(Iterator[Batch]):
         for name, here in {"kind": self.kind, "tokens": len(self.ids), **expected}.items():
             if cursor.get(name) != here:
                 raise ValueError(
-                    f"cursor: stands in batches with {name}={cursor.get(name)}, here it is {here}; use the same data "
+                    f"cursor: belongs to batches with {name}={cursor.get(name)}, here it is {here}; use the same data "
                     "and settings, or start without a cursor"
                 )
 
     def _take(self, start_B: np.ndarray, length: int) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of stretches that begin at these places."""
+        """Inputs and targets of rows that begin at these tokens."""
         row_BL = np.lib.stride_tricks.sliding_window_view(self.ids, length + 1)[start_B].astype(np.int64)
         x_BL = torch.from_numpy(row_BL)
         return x_BL[:, :-1].contiguous(), x_BL[:, 1:].contiguous()
@@ -170,17 +170,17 @@ class Windows(Batches):
     def _draw(self, batches: int) -> np.ndarray:
         """Where the windows of the next batches begin: drawing for many takes hardly longer than for one."""
         number = self.drawn + self.batch * np.arange(batches)[:, None] + self.row_B
-        epochs, places = np.divmod(number, self.windows)
-        starts = np.empty_like(places)
+        epochs, order = np.divmod(number, self.windows)
+        starts = np.empty_like(order)
         for epoch in np.unique(epochs):
-            starts[epochs == epoch] = self.starts(int(epoch), places[epochs == epoch])
+            starts[epochs == epoch] = self.starts(int(epoch), order[epochs == epoch])
         return starts
 
-    def starts(self, epoch: int, places: np.ndarray) -> np.ndarray:
-        """Where the windows begin that stand at these places of an epoch's order."""
+    def starts(self, epoch: int, order: np.ndarray) -> np.ndarray:
+        """First tokens of the windows with these numbers in an epoch's order."""
         room = min(self.length, self.targets - self.windows * self.length + 1)
         offset = mix(self.seed, epoch, 0) % room
-        return offset + self.length * permute(places, self.windows, mix(self.seed, epoch, 1))
+        return offset + self.length * permute(order, self.windows, mix(self.seed, epoch, 1))
 
 
 class Lanes(Batches):
@@ -218,7 +218,7 @@ class Lanes(Batches):
             self.position = None if cursor["position"] is None else int(cursor["position"])
 
     position: int | None
-    """Where in its lane every row stands; None before a pass."""
+    """Tokens of its lane that every row has read; None before a pass."""
 
     @property
     def epoch(self) -> float:

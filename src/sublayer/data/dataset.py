@@ -9,10 +9,11 @@ from typing import Any, overload
 
 from sublayer.data.base import Data
 from sublayer.data.batches import Lanes, Sweep, Windows
-from sublayer.data.source import Cached, Guessed, Source, Stdin, Stdlib, guess
+from sublayer.data.source import Cached, Guessed, Source, Stdlib, guess
 from sublayer.data.splits import NAMES, Fractions, Given, Splits
 from sublayer.data.text import Text, gather
 from sublayer.data.tokenizer import Byte, Tokenizer
+from sublayer.data.tokenizer.huggingface import Guessed as GuessedTokenizer
 from sublayer.data.tokens import Tokens, fit, tokenise
 from sublayer.files import cache
 
@@ -27,7 +28,8 @@ class Dataset(Data):
         source: Guessed = Stdlib.Config()
         """Where the text comes from; takes what a user types, too: `book.txt`, `notes/`, `-`."""
         splits: Splits.Config = Fractions.Config()
-        tokenizer: Tokenizer.Config = Byte.Config()
+        tokenizer: GuessedTokenizer = Byte.Config()
+        """How it becomes ids; takes the path of a Hugging Face tokenizer.json, too."""
 
         @classmethod
         def guess(cls, said: str) -> Dataset.Config:
@@ -52,7 +54,7 @@ class Dataset(Data):
             return self.source.folder
 
     config: Dataset.Config
-    """As it was asked for, but standard input named by what it held, so that it can be had again."""
+    """As asked for, but standard input is named by the key of its text in the cache, so that it can be read again."""
     tokenizer: Tokenizer
     train: Tokens
     valid: Tokens
@@ -138,16 +140,14 @@ def _prepare(config: Dataset.Config, folder: Path | str | None, tokenizer: Token
         )
     tokenizer = tokenizer or fit(config.tokenizer, parts["train"], home)
     tokens = {name: tokenise(name, part, tokenizer, home) for name, part in parts.items()}
-    return Dataset(_name_stdin(config.but(tokenizer=tokenizer.config), texts), tokenizer, **tokens)
+    return Dataset(_name_once(config.but(tokenizer=tokenizer.config), texts), tokenizer, **tokens)
 
 
-def _name_stdin(config: Dataset.Config, texts: dict[str, Text]) -> Dataset.Config:
-    """The config with standard input, which cannot be read again, replaced by the cached text that it held."""
-    sources: dict[str, Source.Config | None] = {"source": config.source}
-    if isinstance(config.splits, Given.Config):
-        sources |= {"splits.valid": config.splits.valid, "splits.test": config.splits.test}
-    read = {key: source for key, source in sources.items() if isinstance(source, Stdin.Config)}
-    return config.but({key: Cached.Config(text=texts[source.hash].key) for key, source in read.items()})
+def _name_once(config: Dataset.Config, texts: dict[str, Text]) -> Dataset.Config:
+    """With the key of its text in place of each source that can be read only once."""
+    sources = {"source": config.source} | {f"splits.{name}": source for name, source in config.splits.sources.items()}
+    once = {path: source for path, source in sources.items() if source.read_once}
+    return config.but({path: Cached.Config(text=texts[source.hash].key) for path, source in once.items()})
 
 
 def _split_files(folder: Path) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Arrays in files, mapped into memory: `NAME.bin` with the numbers, `NAME.json` beside it with what they must be.
 
-The header is written last, so that its presence says the numbers are whole; its length and checksum say they still are.
+The header is written last: if it is there, the numbers were written whole. Its length and checksum show later damage.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _open(path: Path) -> tuple[np.ndarray | None, str]:
             raise ValueError(f"{len(array):,} numbers, expected {facts['count']:,}")
         if crc32(array) != facts["crc32"]:
             raise ValueError("its checksum does not match")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return None, f"{type(error).__name__}: {error}"
     return array, ""
 

@@ -25,11 +25,11 @@ def mix(*numbers: int) -> int:
     return drawn
 
 
-def permute(places: np.ndarray, size: int, key: int) -> np.ndarray:
-    """Where each place goes; for a fixed size and key, a bijection of 0 … size−1."""
+def permute(indices: np.ndarray, size: int, key: int) -> np.ndarray:
+    """The index that each index is sent to; for a fixed size and key, a bijection of 0 … size−1."""
     rows = math.isqrt(size - 1) + 1
     columns = -(-size // rows)
-    found = _turn(places.astype(np.uint64), rows, columns, key)
+    found = _turn(indices.astype(np.uint64), rows, columns, key)
     while (outside := found >= size).any():
         found[outside] = _turn(found[outside], rows, columns, key)
     return found.astype(np.int64)

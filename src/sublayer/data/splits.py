@@ -1,5 +1,5 @@
-"""Splits: which part of the text a model learns from (train), which guides choices (valid), which is kept for the end
-(test). Tokenizers learn from train alone."""
+"""Splits: the text for training (train), for choices such as when to stop (valid), and for the final score (test).
+Tokenizers learn from train alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from sublayer.data.source import Guessed, Source
 from sublayer.data.text import Text
-from sublayer.data.tokens import Part
+from sublayer.data.tokens import Split
 from sublayer.nn.config import Config
 
 Gather = Callable[[Source.Config], Text]
@@ -21,9 +21,14 @@ SEARCHED_AT_ONCE = 1 << 16
 
 
 class Splits:
-    """Abstract: a kind says where each split lies."""
+    """Abstract: a kind gives the borders of each split."""
 
     class Config(Config, family="splits"):
+        @property
+        def sources(self) -> dict[str, Source.Config]:
+            """Sources of its own, by the name of the field."""
+            return {}
+
         def build(self) -> Splits:
             return self.owner(self)
 
@@ -34,7 +39,7 @@ class Splits:
     def __init__(self, config: Splits.Config) -> None:
         self.config = config
 
-    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Part]:
+    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Split]:
         """Split name → its part; one that is not asked for is empty."""
         raise NotImplementedError
 
@@ -62,13 +67,13 @@ class Fractions(Splits):
 
     config: Fractions.Config
 
-    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Part]:
+    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Split]:
         text = gather(source)
         total = len(text.bytes)
         test = total - round(total * self.config.test)
         valid = test - round(total * self.config.valid)
         borders = [0, *(self._settle(text.bytes, border) for border in (valid, test)), total]
-        return {name: Part(text, *ends) for name, ends in zip(NAMES, pairwise(borders), strict=True)}
+        return {name: Split(text, *ends) for name, ends in zip(NAMES, pairwise(borders), strict=True)}
 
     def _settle(self, data: np.ndarray, border: int) -> int:
         if border == len(data):
@@ -86,14 +91,19 @@ class Given(Splits):
         valid: Guessed | None = None
         test: Guessed | None = None
 
+        @property
+        def sources(self) -> dict[str, Source.Config]:
+            named = {"valid": self.valid, "test": self.test}
+            return {name: source for name, source in named.items() if source is not None}
+
     config: Given.Config
 
-    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Part]:
+    def divide(self, source: Source.Config, gather: Gather) -> dict[str, Split]:
         train = gather(source)
-        parts = {"train": Part(train, 0, len(train.bytes))}
+        parts = {"train": Split(train, 0, len(train.bytes))}
         for name, given in (("valid", self.config.valid), ("test", self.config.test)):
             text = train if given is None else gather(given)
-            parts[name] = Part(text, 0, 0 if given is None else len(text.bytes))
+            parts[name] = Split(text, 0, 0 if given is None else len(text.bytes))
         return parts
 
 

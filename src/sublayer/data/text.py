@@ -1,7 +1,7 @@
 """Text: all documents of a source, one after another, gathered once into a mapped file of bytes.
 
-What follows (splits, tokenizers, counts) reads the map: packed files are unpacked once, standard input is kept, and the
-text itself serves as the token file of the byte tokenizer.
+Splits, tokenizers and counts read the map: packed files are unpacked once, standard input is stored, and the text
+itself serves as the token file of the byte tokenizer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from sublayer.data import mapped
-from sublayer.data.source import Cached, Source
+from sublayer.data.source import Source
 from sublayer.files import cache
 
 log = logging.getLogger(__name__)
@@ -26,20 +26,20 @@ BYTES = np.dtype(np.uint8)
 @dataclass(frozen=True)
 class Text:
     key: str
-    """Depends on the content and on what the source does to it, not on where it lies."""
+    """Depends on the content and on the source's options, not on the path."""
     bytes: np.ndarray
     source: Source
 
-    def place(self, offset: int) -> str:
+    def locate(self, offset: int) -> str:
         """Where a byte of it comes from."""
-        return self.source.place(offset)
+        return self.source.locate(offset)
 
 
 def gather(config: Source.Config, folder: Path) -> Text:
     """The source's text, from the cache if it is there."""
     source = config.build()
-    if isinstance(source, Cached):
-        return Text(source.config.text, _from_cache(source, folder), source)
+    if source.stored_key is not None:
+        return Text(source.stored_key, _from_cache(source, source.stored_key, folder), source)
     stamp, name = source.stamp(), source.fingerprint()
     key = _read_to_know(source, folder) if name is None else cache.key(format=mapped.FORMAT, text=name)
     path = _home(key, folder)
@@ -64,8 +64,8 @@ def _contents(source: Source) -> Iterator[bytes]:
         raise ValueError(f"{source.title}: the text is empty; give one with something in it")
 
 
-def _from_cache(source: Cached, folder: Path) -> np.ndarray:
-    path = _home(source.config.text, folder)
+def _from_cache(source: Source, key: str, folder: Path) -> np.ndarray:
+    path = _home(key, folder)
     if not path.with_suffix(".json").exists():
         raise ValueError(f"{source.title}: is no longer in {folder}; give the text again")
     try:
@@ -75,7 +75,7 @@ def _from_cache(source: Cached, folder: Path) -> np.ndarray:
 
 
 def _read_to_know(source: Source, folder: Path) -> str:
-    """Read a source that cannot tell beforehand what it holds, into a file named by what it held."""
+    """Read a source whose content is unknown before it is read, into a file named by the content's hash."""
     digest = hashlib.sha256()
 
     def contents() -> Iterator[bytes]:

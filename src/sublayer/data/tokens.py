@@ -1,4 +1,4 @@
-"""Tokens: one split of a text as ids, made once and mapped into memory, with the counts that scores are told by."""
+"""Tokens: one split of a text as ids, made once and mapped into memory, with the counts that scores are given by."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SPACE_C = np.isin(np.arange(256), np.frombuffer(b" \t\n\r\v\f", np.uint8))
 
 
 @dataclass(frozen=True)
-class Part:
-    """A stretch of a text."""
+class Split:
+    """A part of a text, from one byte to another."""
 
     text: Text
     start: int
@@ -40,19 +40,19 @@ class Part:
         return self.text.bytes[self.start : self.stop]
 
     def refuse(self, error: NotTextError, offset: int) -> ValueError:
-        """The error, told with the document it is in."""
-        return ValueError(error.told(self.text.place(self.start + offset + error.start)))
+        """The error, with the name of the document it is in."""
+        return ValueError(error.message(self.text.locate(self.start + offset + error.start)))
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """One split: ids, and the bytes they stand for."""
+    """One split: its ids, and the bytes they encode."""
 
     name: str
     """train, valid or test."""
     ids: np.ndarray
     """Unsigned numbers as small as the vocabulary allows; read-only, mapped from disk."""
-    part: Part
+    part: Split
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -83,7 +83,7 @@ class Tokens:
             yield data[start : start + COUNTED_AT_ONCE]
 
 
-def tokenise(name: str, part: Part, tokenizer: Tokenizer, folder: Path) -> Tokens:
+def tokenise(name: str, part: Split, tokenizer: Tokenizer, folder: Path) -> Tokens:
     """The part's ids, from the cache if they are there."""
     if tokenizer.verbatim:
         return Tokens(name, part.bytes, part)
@@ -101,9 +101,9 @@ def tokenise(name: str, part: Part, tokenizer: Tokenizer, folder: Path) -> Token
     return Tokens(name, mapped.build(folder / "tokens" / key, tokenizer.dtype, ids, **made_from), part)
 
 
-def fit(config: Tokenizer.Config, part: Part, folder: Path) -> Tokenizer:
+def fit(config: Tokenizer.Config, part: Split, folder: Path) -> Tokenizer:
     """A tokenizer that has learned from this part, from the cache if it is there."""
-    if config.owner.verbatim:
+    if not config.owner.learns_from_text:
         return config.fit([])
     path = folder / "tokenizers" / f"{cache.key(part=part.key, tokenizer=config.dump())}.json"
     with suppress(ValueError):
@@ -120,7 +120,7 @@ def fit(config: Tokenizer.Config, part: Part, folder: Path) -> Tokenizer:
     return found
 
 
-def _readable(config: Tokenizer.Config, part: Part) -> Iterator[str]:
+def _readable(config: Tokenizer.Config, part: Split) -> Iterator[str]:
     for start, data in parts(part.bytes, config.owner.seam):
         try:
             yield data.decode()

@@ -20,7 +20,7 @@ from jaxtyping import Integer
 from sublayer.data import Tokenizer, Tokens
 from sublayer.data.chunks import parts
 from sublayer.data.tokenizer.base import BytesTokenizer
-from sublayer.data.tokens import Part
+from sublayer.data.tokens import Split
 
 Ids = Integer[np.ndarray, " N"]
 Counts = tuple[int | None, int | None, int | None]
@@ -51,7 +51,7 @@ def _of_stretch(tokens: Tokens, targets: int, tokenizer: Tokenizer) -> Counts:
     part = tokens.part
     start = _end(tokens, 1, tokenizer)
     stop = tokens.bytes if targets == len(tokens) - 1 else _end(tokens, 1 + targets, tokenizer)
-    stretch = Part(part.text, part.start + start, part.start + stop)
+    stretch = Split(part.text, part.start + start, part.start + stop)
     return _totals(Tokens(tokens.name, tokens.ids[1 : 1 + targets], stretch))
 
 

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, flushed to disk, then renamed into it."""
+"""Files that are whole or absent: written under a temporary name, flushed to disk, then renamed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             _sync_folder(path.parent)
         except OSError as error:
             raise ValueError(
-                f"{path}: cannot be written: {error.strerror or error}; nothing of it was kept. Free some space there, "
+                f"{path}: cannot be written: {error.strerror or error}; nothing of it is left. Free some space there, "
                 "or choose a folder that can be written"
             ) from error
     except BaseException:

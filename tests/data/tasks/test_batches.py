@@ -113,5 +113,5 @@ def test_wrong_ones_are_refused():
         ValueError, match="train: 3 episodes are too few for 4 lanes with one segment of 2; use a small"
     ):
         Chains(made([2, 2, 2]), 4, 2)
-    with pytest.raises(ValueError, match="cursor: stands in batches with seed=0, here it is 1"):
+    with pytest.raises(ValueError, match="cursor: belongs to batches with seed=0, here it is 1"):
         Episodes(made([2, 2]), 1, seed=1, cursor=Episodes(made([2, 2]), 1).cursor)

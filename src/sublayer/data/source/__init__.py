@@ -4,7 +4,7 @@ from sublayer.data.source.base import Document, Piece, Source
 from sublayer.data.source.cached import Cached
 from sublayer.data.source.file import File
 from sublayer.data.source.files import Files
-from sublayer.data.source.folder import Folder
+from sublayer.data.source.folder import FolderSource
 from sublayer.data.source.glob import Glob
 from sublayer.data.source.guess import Guessed, guess
 from sublayer.data.source.hub import Hub
@@ -17,7 +17,7 @@ __all__ = [
     "Document",
     "File",
     "Files",
-    "Folder",
+    "FolderSource",
     "Glob",
     "Guessed",
     "Hub",

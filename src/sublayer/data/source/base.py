@@ -30,11 +30,14 @@ class Document(NamedTuple):
 
 
 class Source:
-    """Abstract: a kind says how its documents are read."""
+    """Abstract: a kind reads its documents."""
 
     class Config(Config, family="source"):
         where: ClassVar[tuple[str, ...]] = ("path",)
-        """Fields that say where the text lies, not what becomes of it: the same text elsewhere is the same text."""
+        """Fields that locate the text, and do not change it: the same text at another path has the same key."""
+
+        read_once: ClassVar[bool] = False
+        """Whether it can be read only once, so that a run names the text by its key in the cache instead."""
 
         text8: bool = False
         """Mahoney's text8 normalisation: a–z in lower case and single spaces, digits spelled out, markup removed."""
@@ -44,23 +47,23 @@ class Source:
 
         @property
         def folder(self) -> Path | None:
-            """The folder that is read, where one is named."""
+            """The folder whose files are the text, if it is all of a folder; a run must not be written there."""
             return None
 
         @property
         def options(self) -> dict[str, object]:
-            """What becomes of the text."""
+            """Fields that change the text."""
             return {name: value for name, value in self.dump().items() if name not in self.where}
 
     def __init__(self, config: Source.Config) -> None:
         self.config = config
 
     @staticmethod
-    def guess(said: str) -> Source.Config:
+    def guess(typed: str) -> Source.Config:
         """What a user means by `stdlib`, `-`, `x.txt`, `x.gz`, `folder/`, `*.md`, `x.jsonl`, `hub:owner/name`."""
         from sublayer.data.source.guess import guess
 
-        return guess(said)
+        return guess(typed)
 
     @property
     def title(self) -> str:
@@ -72,7 +75,12 @@ class Source:
         raise NotImplementedError
 
     def fingerprint(self) -> str | None:
-        """Changes whenever the text does, and is known without reading it as text; None if only reading can tell."""
+        """Changes whenever the text does, and is known without reading it as text; None if it must be read for that."""
+        return None
+
+    @property
+    def stored_key(self) -> str | None:
+        """Key of the text in the cache, where the source is a text that was read before; None if it must be read."""
         return None
 
     def stamp(self) -> object:
@@ -80,7 +88,7 @@ class Source:
         return None
 
     def pieces(self) -> Iterator[Piece]:
-        """The documents, normalised as the config says."""
+        """The documents, normalised if the config asks for it."""
         if not self.config.text8:
             yield from self.read()
             return
@@ -102,7 +110,7 @@ class Source:
                 yield piece
                 last = piece.data[-1:]
 
-    def place(self, offset: int) -> str:
+    def locate(self, offset: int) -> str:
         """Which document holds this byte of the joined text, and where: `notes/a.txt, byte 12`."""
         name, begin, end = self.title, 0, 0
         for piece in self.joined():

@@ -1,4 +1,4 @@
-"""A text that was read before and stays in the cache: what standard input becomes, so that a run can be resumed."""
+"""A text in the cache, named by its key: a run names standard input so, to be able to resume."""
 
 from __future__ import annotations
 
@@ -20,5 +20,9 @@ class Cached(Source):
     def title(self) -> str:
         return f"text {self.config.text[:12]}… of the cache"
 
-    def place(self, offset: int) -> str:
+    @property
+    def stored_key(self) -> str:
+        return self.config.text
+
+    def locate(self, offset: int) -> str:
         return f"{self.title}, byte {offset:,}"

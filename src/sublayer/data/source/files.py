@@ -18,7 +18,7 @@ BLOCK = 1 << 20
 
 
 class Files(Source):
-    """Abstract: a kind says which files, in which order. Those that end in .gz are unpacked on the way."""
+    """Abstract: a kind lists its files in order. Those that end in .gz are unpacked on the way."""
 
     def find(self) -> list[Path]:
         raise NotImplementedError

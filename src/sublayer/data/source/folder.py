@@ -9,7 +9,7 @@ from sublayer.data.source.base import Source
 from sublayer.data.source.files import Files, reading
 
 
-class Folder(Files):
+class FolderSource(Files):
     """Names that begin with a dot are skipped, folders too."""
 
     class Config(Source.Config, tag="folder"):

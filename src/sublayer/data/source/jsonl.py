@@ -45,10 +45,14 @@ def _object(line: bytes, where: str) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        said = f"{error.msg} at column {error.colno}"
+        problem = f"{error.msg} at column {error.colno}"
     except UnicodeDecodeError as error:
-        said = f"0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8"
-    raise ValueError(f'{where}: not JSON ({said}); each line must be one object, as in {{"text": "…"}}')
+        problem = f"0x{line[error.start]:02x} at column {error.start + 1} is not UTF-8"
+    except RecursionError:
+        problem = "nested too deeply"
+    except ValueError as error:  # a number of too many digits
+        problem = str(error)
+    raise ValueError(f'{where}: not JSON ({problem}); each line must be one object, as in {{"text": "…"}}')
 
 
 def text_of(row: Any, field: str, where: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Standard input: read once, and kept in the cache."""
+"""Standard input: read once, and stored in the cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublayer.data.source.files import BLOCK
 
 class Stdin(Source):
     class Config(Source.Config, tag="stdin"):
-        pass
+        read_once = True
 
     @property
     def title(self) -> str:
@@ -25,5 +25,5 @@ class Stdin(Source):
             yield Piece(self.title, block, begins)
             begins = False
 
-    def place(self, offset: int) -> str:
+    def locate(self, offset: int) -> str:
         return f"{self.title}, byte {offset:,}"

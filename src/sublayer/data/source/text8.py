@@ -54,7 +54,7 @@ def words(text: bytes) -> bytes:
 
 
 def shown(text: bytes) -> Iterator[bytes]:
-    """What stands between <text> and </text>, redirections left out; as the original, cut after every `>`."""
+    """The text between <text> and </text>, redirections left out; as the original, cut after every `>`."""
     end = 0
     while (found := text.find(b"<text ", end)) >= 0:
         end = text.rfind(b">", end, found) + 1 or end

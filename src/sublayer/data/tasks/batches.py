@@ -59,11 +59,11 @@ class Episodes(Batches):
         return {**super().cursor, "seed": self.seed, "episodes": self.drawn}
 
     def __next__(self) -> Batch:
-        epochs, places = np.divmod(self.drawn + np.arange(self.batch), self.examples.episodes)
-        episode_B = np.empty_like(places)
+        epochs, order = np.divmod(self.drawn + np.arange(self.batch), self.examples.episodes)
+        episode_B = np.empty_like(order)
         for epoch in np.unique(epochs):
             key = mix(self.seed, int(epoch))
-            episode_B[epochs == epoch] = permute(places[epochs == epoch], self.examples.episodes, key)
+            episode_B[epochs == epoch] = permute(order[epochs == epoch], self.examples.episodes, key)
         self.drawn += self.batch
         return _rows(self.examples, episode_B, self.row_B, most=self.length)
 
@@ -179,7 +179,7 @@ def _take(
     there_BL: Bool[np.ndarray, "B L"] | None = None,
     **fields: Any,
 ) -> Batch:
-    """What stands at these places; what is not there has weight 0."""
+    """The tokens at these positions; a position outside has weight 0."""
     answers_BL = examples.answers_N[place_BL]
     weights_BL = (answers_BL >= 0) if there_BL is None else (answers_BL >= 0) & there_BL
     inputs_BL, targets_BL = (_tensor(ids_BL) for ids_BL in (examples.inputs_N[place_BL], answers_BL.clip(0)))

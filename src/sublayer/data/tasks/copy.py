@@ -20,9 +20,9 @@ class Copy(Task):
     """The digits and a separator are read; the same digits are to be written, each from the right ones before it.
 
     Test may be longer than train. An episode is a row by itself. That all answers are right means that greedy
-    generation would write them; that most are says less, since generation goes on from its own mistakes.
+    generation would write them; that most are shows less, since generation goes on from its own mistakes.
 
-    Where all episodes of train are alike long, every answer to copy stands as far behind its digit as any other, and
+    Where all episodes of train are alike long, every answer to copy is as far behind its digit as any other, and
     looking that far back is all there is to learn. Lengths that vary (`shortest=1`) ask to find the digit.
     """
 

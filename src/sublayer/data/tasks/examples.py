@@ -20,7 +20,7 @@ class Examples:
     inputs_N: Integer[np.ndarray, " N"]
     """What is read."""
     answers_N: Integer[np.ndarray, " N"]
-    """What is to be answered at each place; −1 where nothing is asked."""
+    """The answer at each token; −1 where nothing is asked."""
     start_E: Int64[np.ndarray, " E1"]
     """Where each episode begins, and where the last one ends."""
     alone: bool = False

@@ -29,14 +29,14 @@ def printed(words: Sequence[str]) -> list[int | None]:
 def statements(words: Sequence[str]) -> Iterator[Sequence[str]]:
     """Without the word that ends each; of END, nothing is left."""
     start = 0
-    for place, word in enumerate(words):
+    for end, word in enumerate(words):
         if word in (";", "END"):
-            yield words[start:place]
-            start = place + 1
+            yield words[start:end]
+            start = end + 1
 
 
 def execute(statement: Sequence[str], values: dict[str, int]) -> int | None:
-    """Change the values as a statement says; what it prints."""
+    """Execute a statement: change the values, and return what it prints."""
     match list(statement):
         case []:
             values.clear()

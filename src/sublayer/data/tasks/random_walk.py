@@ -18,7 +18,7 @@ HEADINGS = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
 
 
 class RandomWalk(Task):
-    """Actions are read, and after each the place is asked for; a step that would leave the grid is ignored.
+    """Actions are read, and after each the cell is asked for; a step that would leave the grid is ignored.
 
     An episode begins with a reset, to the cell in the middle, facing north; there nothing is asked, since the answer is
     always the same. Places are labels of their own, row · size + column.

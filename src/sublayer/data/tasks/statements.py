@@ -17,7 +17,7 @@ SIMPLE, ALL = 3, 5
 """The first kinds are those that a conditional may hold."""
 KIND, OP, NAME, VALUE, TESTED, COMPARISON, OTHER = range(7)
 WORDS = 9
-"""Of the longest statement, `if x < y : z = 3 ;`; shorter ones leave places empty."""
+"""Of the longest statement, `if x < y : z = 3 ;`; shorter ones leave columns empty."""
 PRINTED, END = 6, 8
 """Where a statement has the name that it prints, and its `;`."""
 CONSTANTS = MOST - LEAST + 1
@@ -67,7 +67,7 @@ def pick(chance_E: Column, allowed_EK: Bool[np.ndarray, "E K"]) -> Column:
 
 
 def execute(row_E7: Rows, values_EK: Values, comparisons: tuple[str, ...]) -> None:
-    """Change the values as the statements say."""
+    """Change the values by executing the statements."""
     E = np.arange(len(row_E7))
     constants_EC = np.broadcast_to(np.arange(LEAST, MOST + 1), (len(E), CONSTANTS))
     value_EW = np.hstack([values_EK, constants_EC])

@@ -1,6 +1,6 @@
-"""Tokenizer: a text as ids, and back. Its Config says how; `fit` learns the vocabulary from texts.
+"""Tokenizer: a text as ids, and back. `Config.fit` learns the vocabulary from texts.
 
-What was learned is plain JSON, so that a tokenizer is saved and loaded without pickle, on any machine, with one hash.
+The vocabulary is plain JSON, so that a tokenizer is saved and loaded without pickle, on any machine, with one hash.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from re import Pattern
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 from torch import Tensor
 
 from sublayer.data.mapped import dtype_for
@@ -22,6 +23,8 @@ from sublayer.files.atomic import writing
 from sublayer.nn.config import Config
 
 FORMAT = 1
+MinCount = Annotated[int, Field(ge=1, le=2**31)]
+"""How often something must be seen to enter the vocabulary."""
 Ids = Sequence[int] | np.ndarray | Tensor
 
 
@@ -30,9 +33,9 @@ class NotTextError(ValueError):
 
     def __init__(self, error: UnicodeDecodeError) -> None:
         self.start, self.byte = error.start, error.object[error.start]
-        super().__init__(self.told(f"byte {self.start:,}"))
+        super().__init__(self.message(f"byte {self.start:,}"))
 
-    def told(self, where: str) -> str:
+    def message(self, where: str) -> str:
         return (
             f"{where}: 0x{self.byte:02x} is not UTF-8, expected text; convert it, leave the file out, or use the byte "
             "tokenizer, which reads anything"
@@ -40,10 +43,12 @@ class NotTextError(ValueError):
 
 
 class Tokenizer:
-    """Abstract: a kind says what a token is."""
+    """Abstract: a kind defines what a token is."""
 
     verbatim: ClassVar[bool] = False
-    """Whether the ids are the bytes themselves, so that nothing need be learned or written."""
+    """Whether the ids are the bytes themselves, so that no token file need be written."""
+    learns_from_text: ClassVar[bool] = True
+    """Whether `fit` reads the texts."""
     seam: ClassVar[Pattern[bytes]]
     """After a match a text may be cut: its parts encode, and count, as the whole does."""
 
@@ -60,7 +65,7 @@ class Tokenizer:
 
     @staticmethod
     def learn(config: Any, texts: Iterable[str | bytes]) -> Any:
-        """What `fit` finds out, as plain JSON."""
+        """The vocabulary of these texts, as plain JSON."""
         return None
 
     @cached_property
@@ -91,7 +96,7 @@ class Tokenizer:
         config = Tokenizer.Config.parse(data["tokenizer"], "tokenizer")
         try:
             return config.owner(config, data.get("learned"))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
             raise ValueError(f"not what the {config.tag} tokenizer learns: {error!r}") from None
 
     @cached_property
@@ -111,6 +116,8 @@ class Tokenizer:
             found = cls.parse(data)
         except FileNotFoundError:
             raise ValueError(f"{path}: there is no such file, expected a saved tokenizer") from None
+        except RecursionError:
+            raise ValueError(f"{path}: not a tokenizer: nested too deeply") from None
         except (ValueError, OSError) as error:
             raise ValueError(f"{path}: not a tokenizer: {error}") from None
         if data.get("hash") != found.hash:

@@ -10,10 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from sublayer.data.tokenizer.base import BytesTokenizer, Ids, Tokenizer, as_text
+from sublayer.data.tokenizer.base import BytesTokenizer, Ids, MinCount, Tokenizer, as_text
 
+LARGEST = 1 << 20
+"""The library reserves memory for as many tokens as are asked for, and aborts where there is not enough."""
 AT_ONCE = 1 << 16
 """Bytes encoded as one: long texts are cut at seams, and the parts shared among cores."""
 
@@ -25,9 +27,9 @@ class Bpe(BytesTokenizer):
     seam = re.compile(rb"[!-~](?:\n(?=[!-~])|(?= [!-~]))")
 
     class Config(Tokenizer.Config, tag="bpe"):
-        size: int = Field(default=4096, ge=256)
-        """Of the vocabulary; 256 of it are the bytes."""
-        min_count: PositiveInt = 2
+        size: int = Field(default=4096, ge=256, le=LARGEST)
+        """Size of the vocabulary; 256 of it are the bytes. A text with fewer pairs to join gives a smaller one."""
+        min_count: MinCount = 2
         """Pairs seen more rarely are not joined."""
 
     config: Config
@@ -43,7 +45,7 @@ class Bpe(BytesTokenizer):
             initial_alphabet=alphabet,
             show_progress=sys.stderr.isatty(),
         )
-        found.train_from_iterator((part for text in texts for part in _parts(as_text(text))), trainer)
+        found.train_from_iterator((part for text in texts for part in cut(as_text(text))), trainer)
         return json.loads(found.to_str())
 
     def __init__(self, config: Config, learned: dict[str, Any]) -> None:
@@ -52,20 +54,25 @@ class Bpe(BytesTokenizer):
         super().__init__(config, learned)
         try:
             self.inner = Inner.from_str(json.dumps(learned))
-        except Exception as error:  # the library raises Exception itself
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the library is no Exception
             raise ValueError(f"not what the bpe tokenizer learns: {error}") from None
-        self.vocab = self.inner.get_vocab_size()
+        tokens = self.inner.get_vocab()
+        self.vocab = len(tokens)
+        if not set("".join(tokens)) <= set(_alphabet().values()) or set(tokens.values()) != set(range(self.vocab)):
+            raise ValueError("not what the bpe tokenizer learns: its tokens are not strings of bytes, or ids have gaps")
 
     @cached_property
     def _bytes(self) -> np.ndarray:
-        """Of each token."""
+        """The bytes of each token."""
         byte = {char: number for number, char in _alphabet().items()}
         tokens = self.inner.get_vocab()
         ordered = sorted(tokens, key=tokens.__getitem__)
         return np.array([bytes(byte[char] for char in token) for token in ordered], dtype=object)
 
     def encode(self, text: str | bytes) -> np.ndarray:
-        found = self.inner.encode_batch_fast(list(_parts(as_text(text))), add_special_tokens=False)
+        found = self.inner.encode_batch_fast(list(cut(as_text(text))), add_special_tokens=False)
         return np.concatenate([np.empty(0, self.dtype), *(np.array(part.ids, self.dtype) for part in found)])
 
     def bytes_of(self, ids: Ids) -> bytes:
@@ -89,13 +96,14 @@ def _alphabet() -> dict[int, str]:
     return {byte: chr(byte) for byte in visible} | {byte: chr(256 + n) for n, byte in enumerate(hidden)}
 
 
-SEAM = re.compile(Bpe.seam.pattern.decode())
+_SEAM = re.compile(Bpe.seam.pattern.decode())
 
 
-def _parts(text: str) -> Iterable[str]:
+def cut(text: str) -> Iterable[str]:
+    """Parts of a long text, cut at seams."""
     start = 0
     while len(text) - start > AT_ONCE:
-        found = SEAM.search(text, start + AT_ONCE)
+        found = _SEAM.search(text, start + AT_ONCE)
         if found is None:
             break
         yield text[start : found.end()]

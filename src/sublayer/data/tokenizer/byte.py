@@ -12,6 +12,7 @@ from sublayer.data.tokenizer.base import BytesTokenizer, Ids, Tokenizer
 
 class Byte(BytesTokenizer):
     verbatim = True
+    learns_from_text = False
     seam = re.compile(rb"(?s).")
 
     class Config(Tokenizer.Config, tag="byte"):

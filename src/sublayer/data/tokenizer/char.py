@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pydantic import PositiveInt
 
-from sublayer.data.tokenizer.base import Ids, Tokenizer, as_text
+from sublayer.data.tokenizer.base import Ids, MinCount, Tokenizer, as_text
 
 POINTS = 0x110000
 UNKNOWN = 0xFFFD
@@ -23,7 +22,7 @@ class Char(Tokenizer):
     seam = re.compile(rb"(?s).(?=[^\x80-\xbf])")
 
     class Config(Tokenizer.Config, tag="char"):
-        min_count: PositiveInt = 1
+        min_count: MinCount = 1
         """Rarer characters are <unk>."""
 
     config: Config
@@ -34,18 +33,21 @@ class Char(Tokenizer):
         for text in texts:
             seen_C = np.bincount(points(as_text(text)))
             count_C[: len(seen_C)] += seen_C
-        kept = np.flatnonzero(count_C >= config.min_count)
-        return {"characters": kept[kept != UNKNOWN].tolist()}
+        seen = np.flatnonzero(count_C >= config.min_count)
+        return {"characters": seen[seen != UNKNOWN].tolist()}
 
     def __init__(self, config: Config, learned: dict[str, Any]) -> None:
         super().__init__(config, learned)
-        self.point_V = np.array([*learned["characters"], UNKNOWN], dtype="<u4")
+        points = learned["characters"]
+        if not all(type(point) is int and 0 <= point < POINTS for point in points):
+            raise ValueError(f"not what the char tokenizer learns: characters are numbers from 0 to {POINTS - 1}")
+        self.point_V = np.array([*points, UNKNOWN], dtype="<u4")
         self.vocab = len(self.point_V)
         self.unk = self.vocab - 1
 
     @cached_property
     def _ids(self) -> np.ndarray:
-        """Of every code point there is; small, and a lookup beats a search."""
+        """The id of every code point; the table is small, and a lookup is faster than a search."""
         ids = np.full(POINTS, self.unk, dtype=self.dtype)
         ids[self.point_V] = np.arange(self.vocab)
         return ids

@@ -15,6 +15,7 @@ from sublayer.data.tokenizer.base import Ids, Tokenizer, as_text
 class Symbols(Tokenizer):
     """Each symbol is a word between white space; others are refused."""
 
+    learns_from_text = False
     seam = re.compile(rb"[ \n]")
 
     class Config(Tokenizer.Config, tag="symbols"):

@@ -1,4 +1,4 @@
-"""Words, as WikiText counts them: what stands between white space, and <eos> for every line end.
+"""Words, as WikiText counts them: runs between white space, and <eos> for every line end.
 
 The most frequent come first, as adaptive softmax and adaptive inputs want it.
 """
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from sublayer.data.tokenizer.base import Ids, Tokenizer, as_text
+from sublayer.data.tokenizer.base import Ids, MinCount, Tokenizer, as_text
 
 EOS, UNK = "<eos>", "<unk>"
 
@@ -27,10 +27,10 @@ class Word(Tokenizer):
     seam = re.compile(rb"[ \n]")
 
     class Config(Tokenizer.Config, tag="word"):
-        min_count: PositiveInt = 1
+        min_count: MinCount = 1
         """Rarer words are <unk>."""
         max_size: int | None = Field(default=None, ge=2)
-        """At most so many words, <eos> and <unk> included; None for all."""
+        """Largest number of words, <eos> and <unk> included; None: no limit."""
 
     config: Config
 
@@ -44,6 +44,8 @@ class Word(Tokenizer):
     def __init__(self, config: Config, learned: dict[str, Any]) -> None:
         super().__init__(config, learned)
         self.words: list[str] = learned["words"]
+        if not isinstance(self.words, list) or not all(isinstance(word, str) for word in self.words):
+            raise ValueError("not what the word tokenizer learns: words are a list of texts")
         self.index = _Index(self.words)
         self.vocab = len(self.words)
         self.unk, self.eos = self.index[UNK], self.index[EOS]
@@ -81,7 +83,7 @@ def split(text: str) -> list[str]:
 
 
 def chosen(count: Counter[str], min_count: int, max_size: int | None) -> list[str]:
-    """The words kept, the most frequent first (of equals, the one seen first); <unk> counts those left out."""
+    """The vocabulary, the most frequent first (of equals, the one seen first); <unk> counts those left out."""
     words = [word for word, times in count.most_common() if word not in (EOS, UNK) and times >= min_count]
     words = words if max_size is None else words[: max_size - 2]
     unknown = count.total() - count[EOS] - sum(count[word] for word in words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Hashable
 
 import torch
 from jaxtyping import Float, Int
@@ -36,7 +37,7 @@ class NativeStep:
         self._step, self._caches = self._described(state.start)
         even_B = torch.zeros(rows, dtype=torch.long, device="cpu")
         self._first_B = even_B if state.past_valid is None else (~state.past_valid.value).sum(1)
-        self._angles: dict[tuple[float, int], Tensor] = {}
+        self._angles: dict[Hashable, Tensor] = {}
         self._angle_count = 0
         self._keys: dict[int, Tensor] = {}
         """Keys and values by cache, (2, B, G, C, K)."""
@@ -120,7 +121,7 @@ class NativeStep:
         self._angle_count = max(64, positions)
         self._angles = {}
         for n, position in self._held.rotary.items():
-            kind = position.base, position.head_dim
+            kind = position.kind
             if kind not in self._angles:
                 self._angles[kind] = angles(position, self._angle_count)
             self._caches[n].turn = self._angles[kind].data_ptr()

@@ -1,4 +1,5 @@
-"""BERT's format. Peculiar: three heads, told apart by `architectures`; old files call a norm's weights gamma, beta."""
+"""BERT's format. Peculiar: `architectures` names the head; a sequence classifier with one label is a regression, unless
+problem_type names another; old files call a norm's weights gamma and beta."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from sublayer.interop.huggingface.entries import Entries
 from sublayer.interop.huggingface.family import Family
 from sublayer.interop.huggingface.weights import Row, Stacked
 from sublayer.nn.attention import Full, MultiHead
-from sublayer.nn.embedding import Classify, Head, MaskedLM, SpanHead, TokenEmbedding
+from sublayer.nn.embedding import Classify, Head, MaskedLM, PooledHead, Regress, SpanHead, TokenEmbedding
 from sublayer.nn.feedforward import Dense
 from sublayer.nn.memory import NoMemory
 from sublayer.nn.model import Encoder, SingleStack
@@ -21,13 +22,18 @@ from sublayer.nn.stack import Plain
 HEADS: dict[type[Head.Config], str] = {
     MaskedLM.Config: "BertForMaskedLM",
     Classify.Config: "BertForSequenceClassification",
+    Regress.Config: "BertForSequenceClassification",
     SpanHead.Config: "BertForQuestionAnswering",
+}
+PROBLEMS: dict[type[Head.Config], str] = {
+    Classify.Config: "single_label_classification",
+    Regress.Config: "regression",
 }
 
 
 class Bert(Family, model_type="bert"):
     holds = "an encoder"
-    architectures = tuple(HEADS.values())
+    architectures = tuple(dict.fromkeys(HEADS.values()))
     prefix = "bert."
     ties = {
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -95,10 +101,10 @@ class Bert(Family, model_type="bert"):
         if type(head) not in HEADS:
             raise self.refuse("head", head.tag, " or ".join(repr(kind.tag) for kind in HEADS))
         values: dict[str, Any] = {"architectures": [HEADS[type(head)]]}
-        if isinstance(head, Classify.Config):
-            labels = {str(c): f"LABEL_{c}" for c in range(head.classes)}
+        if isinstance(head, PooledHead.Config):
+            labels = {str(c): f"LABEL_{c}" for c in range(head.size)}
             values |= {"id2label": labels, "label2id": {label: int(c) for c, label in labels.items()}}
-            values |= {"classifier_dropout": head.dropout}
+            values |= {"classifier_dropout": head.dropout, "problem_type": PROBLEMS[type(head)]}
         return values
 
     def rows(self, config: SingleStack.Config) -> Sequence[Row]:
@@ -119,7 +125,7 @@ class Bert(Family, model_type="bert"):
         )
 
     def blanks(self, config: SingleStack.Config) -> Mapping[str, tuple[int, ...]]:
-        """A span's bias is the same for all places, so that the softmax over places cancels it."""
+        """A span's bias is the same for all positions, so that the softmax over them cancels it."""
         return {"qa_outputs.bias": (2,)} if isinstance(config.head, SpanHead.Config) else {}
 
 
@@ -130,10 +136,21 @@ def _read_head(entries: Entries, architecture: str, norm: LayerNorm.Config, drop
         return MaskedLM.Config(norm=norm)
     classes = len(entries.table("id2label")) or entries.whole("num_labels", 2)
     if architecture == HEADS[Classify.Config]:
-        return Classify.Config(classes=classes, dropout=entries.number("classifier_dropout", dropout))
+        return _read_pooled(entries, classes, entries.number("classifier_dropout", dropout))
     if classes != 2:
         raise entries.wrong("number of labels", classes, "2, the start and the end of a span")
     return SpanHead.Config()
+
+
+def _read_pooled(entries: Entries, labels: int, dropout: float) -> Head.Config:
+    """A regression where problem_type is that, or where it is absent and there is one label, as in transformers."""
+    kinds = {problem: kind for kind, problem in PROBLEMS.items()}
+    kind = entries.choice("problem_type", PROBLEMS[Regress.Config if labels == 1 else Classify.Config], kinds)
+    if kind is Regress.Config:
+        return Regress.Config(outputs=labels, dropout=dropout)
+    if labels == 1:
+        raise entries.wrong("number of labels", 1, "2 or more of a classifier; one label is a regression")
+    return Classify.Config(classes=labels, dropout=dropout)
 
 
 def _head_rows(head: Head.Config) -> Sequence[Row]:
@@ -143,6 +160,6 @@ def _head_rows(head: Head.Config) -> Sequence[Row]:
             Row("head.norm", "cls.predictions.transform.LayerNorm"),
             Row("head.bias_V", "cls.predictions.bias"),
         )
-    if isinstance(head, Classify.Config):
+    if isinstance(head, PooledHead.Config):
         return (Row("head.pool", "bert.pooler.dense"), Row("head.output", "classifier"))
     return (Row("head.output", "qa_outputs"),)

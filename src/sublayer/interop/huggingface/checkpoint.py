@@ -62,7 +62,7 @@ def write(model: Model, folder: str | os.PathLike[str], extra: Mapping[str, Any]
     known = {**values, "dtype": str(dtype).removeprefix("torch.")}
     for key in extra or {}:
         if key in known:
-            raise CheckpointError(f"extra: {key} is said by the model itself, {known[key]!r}; leave it out")
+            raise CheckpointError(f"extra: {key} is written from the model itself, {known[key]!r}; leave it out")
     write_files(Path(folder), {**ids, **(extra or {}), **known}, blanks | tensors)
 
 

@@ -18,7 +18,7 @@ C = TypeVar("C", bound=Config)
 class Family:
     """Abstract. A subclass with a model_type enters the registry; `read` and `write` find it there.
 
-    Dropout acts in training only: it is carried over where both sides have a place for it, and left behind elsewhere.
+    Dropout acts in training only: it is carried over where both sides have a key for it, and left behind elsewhere.
     """
 
     registry: ClassVar[dict[str, Family]] = {}
@@ -28,7 +28,7 @@ class Family:
     architectures: ClassVar[tuple[str, ...]]
     """What it can read; the first if config.json names none."""
     prefix: ClassVar[str]
-    """What stands before the base model's names; some published files leave it out."""
+    """Prefix of the base model's names; some published files leave it out."""
     ties: ClassVar[Mapping[str, str]] = {}
     """Copies that a file may hold of a tensor → the tensor."""
     old: ClassVar[Mapping[str, str]] = {}
@@ -46,7 +46,7 @@ class Family:
         raise NotImplementedError
 
     def read_config(self, entries: Entries, architecture: str) -> SingleStack.Config:
-        """Ours from theirs; CheckpointError where no model here computes what it says."""
+        """Ours from theirs; CheckpointError where no model here computes it."""
         raise NotImplementedError
 
     def write_config(self, config: SingleStack.Config) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Family:
             raise CheckpointError(f"{entries.path}: {error}") from None
 
     def give_config(self, config: SingleStack.Config) -> dict[str, Any]:
-        """Theirs from ours; read back, it must say the same, or the format cannot express the model."""
+        """Theirs from ours; read back, it must be the same, or the format cannot express the model."""
         config = canonical(config)
         values = {"model_type": self.model_type, **self.write_config(config)}
         try:

@@ -8,6 +8,7 @@ from typing import Any
 from sublayer.interop.huggingface import activation
 from sublayer.interop.huggingface.entries import Entries
 from sublayer.interop.huggingface.family import Family
+from sublayer.interop.huggingface.rope import read_rope, write_rope
 from sublayer.interop.huggingface.weights import Row, Stacked
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.embedding import LinearHead, TiedHead
@@ -50,7 +51,7 @@ class Llama(Family, model_type="llama"):
                 layout=f"(sf)x{entries.whole('num_hidden_layers', 32)}",
                 alphabet={"s": s, "f": f},
                 residual=PreNorm.Config(norm=norm),
-                position=Rotary.Config(base=_base(entries)),
+                position=read_rope(entries),
                 final_norm=norm,
             ),
             head=TiedHead.Config() if entries.flag("tie_word_embeddings", False) else LinearHead.Config(),
@@ -75,9 +76,7 @@ class Llama(Family, model_type="llama"):
             "intermediate_size": f.width(config.dim),
             "hidden_act": activation.theirs(f.activation),
             "rms_norm_eps": residual.norm.eps,
-            "rope_parameters": {"rope_type": "default", "rope_theta": position.base},
-            # Before version 5, transformers looks for it here.
-            "rope_theta": position.base,
+            **write_rope(position),
             "attention_bias": s.bias,
             "mlp_bias": f.bias,
             "attention_dropout": s.dropout,
@@ -100,16 +99,3 @@ class Llama(Family, model_type="llama"):
             Row("stack.final_norm", "model.norm"),
             Row("head.weight_VD", "lm_head.weight"),
         )
-
-
-def _base(entries: Entries) -> float:
-    """rope_theta, which stands by itself before transformers 5, and in a table since; scaled rotations are refused."""
-    table = entries.table("rope_scaling") or entries.table("rope_parameters")
-    kind = table.get("rope_type", table.get("type", "default"))
-    if kind != "default":
-        raise entries.wrong(
-            "rope type", kind, "'default', the only one that can be read: rotations are not scaled here"
-        )
-    inside = Entries({**entries.values, **table}, entries.path)
-    inside.only("partial_rotary_factor", 1.0)
-    return inside.number("rope_theta", 10000.0)

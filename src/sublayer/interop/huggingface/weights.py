@@ -63,7 +63,7 @@ class Row:
     """A module or a parameter of ours, and what it is made of.
 
     In names of layers {n} is the layer, {s} the sublayer of its attention, {f} that of its feed-forward. A module
-    stands for its weight and bias; one that a model does not have is passed over.
+    means its weight and bias; one that a model does not have is skipped.
     """
 
     ours: str

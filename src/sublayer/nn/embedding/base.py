@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Embedding(nn.Module):
     """x = dropout(norm(√D·e(id) + positions + token types)).
 
-    Abstract: a kind says how ids are looked up. The model calls `read`, adds positions and types, then `settle`.
+    Abstract: a kind looks ids up. The model calls `read`, adds positions and types, then `settle`.
     """
 
     class Config(Config, family="embedding"):
@@ -52,7 +52,7 @@ class Embedding(nn.Module):
 
         def token_params(self, vocab: int, dim: int) -> int:
             """Parameters of the lookup alone."""
-            raise NotImplementedError(f"{type(self).__qualname__} does not say how many parameters it has")
+            raise NotImplementedError(f"{type(self).__qualname__} must define params")
 
         def flops(self, vocab: int, dim: int, length: int) -> int:
             """Matmul work of projections; a lookup is none."""

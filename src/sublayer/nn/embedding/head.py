@@ -45,11 +45,11 @@ class Head(nn.Module):
 
         def params(self, vocab: int, dim: int, embedding: Embedding.Config) -> int:
             """Without what is shared with the embedding."""
-            raise NotImplementedError(f"{type(self).__qualname__} does not say how many parameters it has")
+            raise NotImplementedError(f"{type(self).__qualname__} must define params")
 
         def flops(self, vocab: int, dim: int, embedding: Embedding.Config, length: int) -> int:
             """Matmul work of one row of `length` tokens."""
-            raise NotImplementedError(f"{type(self).__qualname__} does not say how many FLOPs it takes")
+            raise NotImplementedError(f"{type(self).__qualname__} must define flops")
 
     def __init__(self, classes: int, embedding: Embedding | None = None, cells: int | None = None) -> None:
         """`cells`: scores formed for each token, where that is not one a class."""

@@ -1,4 +1,4 @@
-"""A label for each place, from a vocabulary of its own."""
+"""A label for each token, from a vocabulary of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublayer.nn.embedding.linear import MatrixHead
 
 
 class Label(MatrixHead):
-    """s = W h + b at every place; what is read and what is answered are different things, so nothing is shared."""
+    """s = W h + b for every token; labels are not words, so the matrix is not shared."""
 
     class Config(Head.Config, tag="label"):
         speaks: ClassVar[bool] = False

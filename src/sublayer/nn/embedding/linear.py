@@ -13,7 +13,7 @@ from sublayer.nn.embedding.head import Head
 
 
 class MatrixHead(Head):
-    """s = W f(h) + b. Abstract: a kind says where W is from, and what f does."""
+    """s = W f(h) + b. Abstract: a kind gives W and f."""
 
     def __init__(self, vocab: int, bias: bool, embedding: Embedding | None = None) -> None:
         super().__init__(vocab, embedding)

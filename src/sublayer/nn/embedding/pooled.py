@@ -14,7 +14,7 @@ from sublayer.nn.linear import linear
 
 class PooledHead(Head):
     """s = W dropout(tanh(U h_0 + a)) + b, h_0 the row's first token that is not padding (Devlin et al. 2019, section
-    3.1 and 4.1). Abstract: a kind says what s is and what its loss is.
+    3.1 and 4.1). Abstract: a kind gives the loss.
 
     Deviations from the authors' code: there h_0 is at position 0 even where a row is padded on the left.
     """

@@ -38,7 +38,7 @@ class Regress(PooledHead):
     def loss(
         self,
         h_BLD: Float[Tensor, "B L D"],
-        target: Num[Tensor, ...],
+        target: Num[Tensor, "B ..."],
         weights: Num[Tensor, " B"] | None = None,
         smoothing: float = 0.0,
         valid_BL: Bool[Tensor, "B L"] | None = None,

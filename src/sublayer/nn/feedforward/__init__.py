@@ -1,4 +1,4 @@
-"""Parts that treat each place by itself."""
+"""Parts that treat each token by itself."""
 
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.feedforward.dense import Dense

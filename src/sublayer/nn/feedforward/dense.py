@@ -74,7 +74,7 @@ class Dense(Part):
             self.activation = activation
 
     def _fuses(self, x_BLD: Tensor) -> bool:
-        """Nothing stands between the two matrices but the activation: no dropout, no layer put in place of a matrix."""
+        """Between the two matrices is the activation alone: no dropout, no other layer in place of a matrix."""
         matrices = self.enter, self.output
         plain = all(type(matrix) is nn.Linear for matrix in matrices) and not hooked(*matrices)
         quiet = isinstance(self.drop, nn.Identity) or not self.training

@@ -1,9 +1,9 @@
 """The dense feed-forward in one step of autograd: the fast path of `dense.py`, whose plain line is its slow twin.
 
-- Autograd would keep what each product reads: norm(x), h and act(h). Here one of them less is kept, and formed again in
-  backward: norm(x), which is cheap, where the norm comes along; else act(h).
+- Autograd would store the inputs of each product: norm(x), h and act(h). Here one of them less is stored, and formed
+  again in backward: norm(x), which is cheap, where the norm comes along; else act(h).
 - On a CPU, what is needed only for the moment has a buffer with room for `ROWS` tokens, which serves all of them in
-  turn and is kept from call to call: what is as wide as the inner layer stays near the processor, and costs no new
+  turn and is reused from call to call: what is as wide as the inner layer stays in the cache, and costs no new
   pages.
 """
 

@@ -1,4 +1,4 @@
-"""How a model tells places apart."""
+"""How a model tells positions apart."""
 
 from sublayer.nn.position.alibi import Alibi
 from sublayer.nn.position.base import Position
@@ -8,6 +8,7 @@ from sublayer.nn.position.none import NoPosition
 from sublayer.nn.position.relative_key import RelativeKey
 from sublayer.nn.position.relative_xl import RelativeXL
 from sublayer.nn.position.rotary import Rotary
+from sublayer.nn.position.rotary_scaling import RotaryScaling
 from sublayer.nn.position.shaw import Shaw
 from sublayer.nn.position.sinusoidal import Sinusoidal
 
@@ -20,6 +21,7 @@ __all__ = [
     "RelativeKey",
     "RelativeXL",
     "Rotary",
+    "RotaryScaling",
     "Shaw",
     "Sinusoidal",
 ]
