@@ -176,9 +176,14 @@ def test_no_run(refuse, tmp_path):
     assert "not a run" in refuse("eval", str(tmp_path))
 
 
-def test_an_encoder_predicts_no_next_token(refuse, folder):
+def test_an_encoder_is_scored_by_its_own_objective(refuse, told, run, folder):
     path = trained(folder, "bert", "bert-base", **{"train.length": 16})
-    assert re.search("only a decoder predicts.*sublayer runs", refuse("eval", path))
+    found = told(path)
+    assert 0 < found["loss"] < 8
+    assert found == told(path)  # the same tokens are hidden each time
+    assert "perplexity" not in found
+    assert re.search("--stride: .* is not scored token by token; leave it out", refuse("eval", path, "--stride", "4"))
+    assert re.search(r"loss +\d", run("eval", path))
 
 
 def test_a_text_that_has_changed(refuse, told, tmp_path, folder):

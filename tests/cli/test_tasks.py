@@ -35,7 +35,7 @@ def test_trained_resumed_and_scored(run, refuse, walk):
     assert run("runs", "runs")
     assert "does not score the 4 ids of the vocabulary" in refuse("generate", walk, "--prompt", "reset left")
     for words in (["--stride", "2"], ["--memory", "3"], ["--lengths", "2,4"], ["--positions"]):
-        assert f"{words[0]}: task:random-walk is a task" in refuse("eval", walk, *words)
+        assert f"{words[0]}: task:random-walk is not scored token by token" in refuse("eval", walk, *words)
     assert "is none of the symbols forward left right reset" in refuse("eval", walk, "--data", "book.txt")
 
 
@@ -61,7 +61,7 @@ def test_another_task_has_other_symbols(refuse, run, walk):
         (["gpt2", "--data", "task:algorithmic", "data.variables=0"], r"data\.variables: input should be greater"),
         (["gpt2", "--data", "task:random-walk", "data.size=1"], r"data\.size: input should be .* 2, got 1"),
         (["gpt2", "--data", "task:copy", "data.tokenizer=bpe"], r"unknown key 'data\.tokenizer'"),
-        (["bert-base", "--data", "task:copy"], r"encoder: task:copy is read and answered from left to right"),
+        (["bert-base", "--data", "task:copy"], r"encoder: has no objective for task:copy"),
     ],
 )
 def test_train_refuses_in_one_line(refuse, tmp_path, words, answer):

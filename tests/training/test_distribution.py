@@ -260,9 +260,7 @@ def test_processes_that_all_fail_are_told_of_in_one_line(
     (tmp_path / "fails.py").write_text(FAILS)
     monkeypatch.setattr(launch, "RESTARTS", 0)
     said = refused(capfd, "resume", run.path, "--processes", 2, "--plugin", "fails")
-    assert (
-        f"{run.path}: its 2 processes failed once, at last by RuntimeError: no such luck. All they said is in" in said
-    )
+    assert f"{run.path}: its 2 processes failed once, by RuntimeError: no such luck. All they printed is in" in said
     assert "in fail\n" in (run.path / launch.LOG).read_text()
 
 

@@ -62,9 +62,11 @@ def _table(*titles: str) -> Table:
 def _figures(told: dict[str, Any]) -> Table:
     table = _table("", "")
     table.columns[0].justify = "left"
-    for name in FIGURES:
+    own = [name for name, value in told.items() if isinstance(value, float)]  # of an objective that measures others
+    for name in FIGURES if "perplexity" in told else own:
         table.add_row(name.replace("_", " "), _figure(told[name]))
-    table.add_row("tokens", f"{told['tokens']:,}")
+    if "tokens" in told:
+        table.add_row("tokens", f"{told['tokens']:,}")
     return table
 
 

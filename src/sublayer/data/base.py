@@ -29,15 +29,15 @@ class Data:
         """What a user types before a name of this kind, such as `task:`; empty for a kind without such names."""
 
         @classmethod
-        def guess(cls, said: str) -> Data.Config:
+        def guess(cls, typed: str) -> Data.Config:
             """From what a user types: a name with a prefix means the kind that claims the prefix, all else a text."""
             for kind in cls.registry.values():
                 assert issubclass(kind, Data.Config)
-                if kind.prefix and said.startswith(kind.prefix):
-                    return kind.named(said.removeprefix(kind.prefix))
+                if kind.prefix and typed.startswith(kind.prefix):
+                    return kind.named(typed.removeprefix(kind.prefix))
             from sublayer.data.dataset import Dataset
 
-            return Dataset.Config.guess(said)
+            return Dataset.Config.guess(typed)
 
         @classmethod
         def named(cls, name: str) -> Data.Config:

@@ -32,13 +32,13 @@ class Dataset(Data):
         """How it becomes ids; takes the path of a Hugging Face tokenizer.json, too."""
 
         @classmethod
-        def guess(cls, said: str) -> Dataset.Config:
+        def guess(cls, typed: str) -> Dataset.Config:
             """From what a user types; a folder that holds train, valid and test files means those."""
-            if not said:
+            if not typed:
                 raise ValueError("data: expected a file, a folder, a pattern, - or stdlib, got an empty text")
-            found = _split_files(Path(said).expanduser())
+            found = _split_files(Path(typed).expanduser())
             if not found:
-                return cls(source=guess(said))
+                return cls(source=guess(typed))
             valid, test = (guess(found[name]) if name in found else None for name in ("valid", "test"))
             return cls(source=guess(found["train"]), splits=Given.Config(valid=valid, test=test))
 

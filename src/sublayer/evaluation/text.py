@@ -50,12 +50,12 @@ def own_text(run: Run, split: str = "test") -> Scored:
     return _chosen(data, split)
 
 
-def other_text(said: str, tokenizer: Tokenizer, split: str | None = None) -> Scored:
+def other_text(typed: str, tokenizer: Tokenizer, split: str | None = None) -> Scored:
     """A text that a user names, in the tokens of a model: all of it, or a split.
 
     A folder with train, valid and test files has those splits, and its test is taken; so has a task.
     """
-    config = Data.Config.guess(said)
+    config = Data.Config.guess(typed)
     whole = config.whole() if split is None else None
     if whole is not None:
         data = prepare(whole, tokenizer=tokenizer)

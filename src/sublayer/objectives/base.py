@@ -35,6 +35,8 @@ class Objective(nn.Module):
         """The kind of batches it learns from: what a kind of data `gives`."""
         extra_ids: ClassVar[int] = 0
         """Ids it needs beside those of the data; they are the last of the vocabulary."""
+        gives_source: ClassVar[bool] = False
+        """Whether it starts a model from a source sequence, where the model needs one."""
         scores_every_token: ClassVar[bool] = False
         """Whether each token of a text has a score, so that strides, other lengths and losses by position exist."""
 
@@ -43,11 +45,6 @@ class Objective(nn.Module):
 
         def check_model(self, model: Model.Config) -> None:
             """Raise ConfigError where a model cannot be trained so, as far as that is known without the data."""
-            if model.needs_source:
-                raise ConfigError(
-                    f"{model.tag}: starts from a source sequence, and {self.tag} gives it none; train a decoder or an "
-                    "encoder, or use an objective for pairs"
-                )
 
         def check(self, model: Model.Config, data: Data) -> None:
             """Raise ConfigError where model, objective and data do not fit each other."""

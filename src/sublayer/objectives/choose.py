@@ -22,6 +22,11 @@ def choose(
                 f"train.objective={named.tag}: learns from {named.needs}, and {what} gives {kind}; use "
                 f"{_those(kind) or 'other data'}, or leave train.objective out"
             )
+        if model.needs_source and not named.gives_source:
+            raise ConfigError(
+                f"{model.tag}: starts from a source sequence, and {named.tag} gives it none; train a decoder or an "
+                "encoder, or use an objective for pairs"
+            )
         return named
     if kind not in model.learns:
         able = [tag for tag, one in Model.Config.registry.items() if kind in one.learns]  # pyright: ignore[reportAttributeAccessIssue]

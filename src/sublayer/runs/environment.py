@@ -46,7 +46,7 @@ def processor() -> str:
 
 
 def memory() -> int | None:
-    """Bytes that the machine has; None where the system does not say."""
+    """Bytes that the machine has; None where the system does not report it."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
 
 

@@ -1,4 +1,4 @@
-"""Training: a plain loop over batches, in a run that can be killed at any moment and goes on to the same bits.
+"""Training: a plain loop over batches, in a run that can be killed at any moment and resumes to the same bits.
 
 run = train("gpt2", data="book.txt", out="runs/book", changes={"dim": 128, "train.steps": 500})
 resume("runs/book")

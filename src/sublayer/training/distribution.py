@@ -1,8 +1,8 @@
-"""More than one process on one model, applied from outside: the loop asks the world and knows nothing of wrappers.
+"""Several processes on one model, applied from outside: the loop asks the world and knows nothing of wrappers.
 
 DDP copies the model, FSDP2 divides it; both average gradients, so that n processes with a batch of B/n rows each take
 the steps that one takes with B. Checkpoints are whole: gathered by the first process, in the same files as one process
-writes, so that any number of processes can go on from them.
+writes, so that any number of processes can resume from them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sublayer.nn.state import State
 
 
 def started() -> int:
-    """How many processes torchrun started together with this one; 1 if it did not start it."""
+    """Number of processes that torchrun started together with this one; 1 if it did not start this one."""
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
@@ -44,7 +44,7 @@ class World:
 
     @property
     def main(self) -> bool:
-        """Whether this process writes and speaks."""
+        """Whether this process writes files and reports."""
         return self.rank == 0
 
     def wrap(self, module: Any, *, shard: bool) -> Any:
@@ -68,14 +68,14 @@ class World:
         return float(total) / self.size
 
     def agree(self, value: Any) -> Any:
-        """What the first process says; for what depends on its clock or its files."""
-        said = [value]
+        """The first process's value; for what depends on its clock or its files."""
+        shared = [value]
         if self.many:
-            dist.broadcast_object_list(said, src=0)
-        return said[0]
+            dist.broadcast_object_list(shared, src=0)
+        return shared[0]
 
     def whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Divided tensors put together, as plain ones on the CPU, for the first process; the others take part."""
+        """Sharded tensors gathered, as plain ones on the CPU, for the first process; the others take part."""
         whole = {}
         # By name: what was read from a file may stand in another order in each process, and all must gather the same.
         for name in sorted(tensors):
@@ -85,7 +85,7 @@ class World:
         return whole
 
     def share(self, whole: Tensor, like: Tensor) -> Tensor:
-        """This process's part of a tensor, divided as another one is."""
+        """This process's shard of a tensor, sharded as another one is."""
         if not _divided(like):
             return whole.to(like.device)
         from torch.distributed.tensor import distribute_tensor
@@ -95,7 +95,7 @@ class World:
         return distribute_tensor(whole.to(self.device), mesh, placements, src_data_rank=None)
 
     def all_rows(self, state: State) -> State:
-        """The state of all rows of the batch, of which each process carries some."""
+        """The state of all rows of the batch, gathered from the processes that carry some each."""
         return state.map(self._gather) if self.many else state
 
     def own_rows(self, state: State) -> State:
@@ -138,7 +138,7 @@ def _divide(module: nn.Module, device: torch.device, size: int) -> Any:
                 f"train.shard=true: FSDP2 cannot divide {name.removeprefix('model.')}, which is a single number "
                 "(rezero has them); leave train.shard out, so that each process has a copy of the model"
             )
-    # Of what comes out, the keys and values to remember are views; they are cut from the graph before they are changed.
+    # The keys and values in the output are views, which FSDP2 warns of; they are detached before they are changed.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(device.type, (size,))
     for stack in [child for child in module.modules() if isinstance(child, Stack)]:
@@ -151,16 +151,16 @@ def _divide(module: nn.Module, device: torch.device, size: int) -> Any:
 
 
 def _fold(module: Any, inputs: Any, output: Any) -> None:
-    """After a pass without gradients no backward pass gives up what was put together, and `parameters()` would go on
-    to show it in place of what the optimiser knows."""
+    """Shard again after a pass without gradients: no backward pass does it, and `parameters()` would go on to show the
+    gathered tensors instead of those that the optimiser has."""
     if not torch.is_grad_enabled():
         module.reshard()
 
 
 def find_device(wanted: str | None, local: int = 0, key: str = "train.device") -> torch.device:
-    """As asked, or an accelerator if there is one; of several on a machine, each process takes its own.
+    """The wanted device, or an accelerator if there is one; of several on a machine, each process takes its own.
 
-    key: what it was asked by.
+    key: named in messages.
     """
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     try:

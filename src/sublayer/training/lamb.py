@@ -13,7 +13,7 @@ class NvLamb(torch.optim.Optimizer):
     """u = m̂/(√v̂ + ε) + λw; w ← w − η·‖w‖/‖u‖·u (You et al. 2020, algorithm 2).
 
     As NVIDIA's variant has it: the gradient is first divided by its norm over all tensors where that is above 1, the
-    moments are corrected for their start, and tensors without decay have a rate of their own, too.
+    moments are bias-corrected, and tensors without decay have a layer-wise rate, too.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Several processes on this machine, by PyTorch's launcher: if one dies, all start again from the last checkpoint.
 
-What PyTorch says on the way (its banner, tracebacks, lost connections) goes to RUN/processes.log. What a user should
-know goes another way: the processes add lines to a file, warnings and why they ended, and whoever launched them
-passes those on. An error that would only come again stops them at once; others are tried again.
+What PyTorch prints (its banner, tracebacks, lost connections) goes to RUN/processes.log. What a user should know goes
+through a file of messages: the processes append warnings and the reasons why they ended, and the process that launched
+them reports those. An error that would come again stops them at once; after others they are started again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sublayer.runs import Lines
 log = logging.getLogger("sublayer.training")
 
 RESTARTS = 3
-"""How often processes that died are started again."""
+"""Number of times that processes that died are started again."""
 LOG = "processes.log"
 ENVIRONMENT = {
     # Without it, the store of the killed group is found again, and the new one hangs or fails now and then.
@@ -36,9 +36,10 @@ ENVIRONMENT = {
     # DDP would warn that it looks for parameters without a gradient.
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
-SAID = "SUBLAYER_SAID"
+MESSAGES = "SUBLAYER_MESSAGES"
+"""Environment variable with the path of the file of messages."""
 PATIENCE = 40
-"""Seconds in which the launcher has to stop; it gives the processes 30 before it kills them."""
+"""Seconds that the launcher has to stop; it gives the processes 30 before it kills them."""
 
 
 def check(processes: int, batch: int) -> None:
@@ -53,22 +54,22 @@ def check(processes: int, batch: int) -> None:
 
 
 def threads(processes: int) -> int:
-    """Processor threads of each process, unless the user has said how many."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdigit() else max(1, torch.get_num_threads() // processes)
+    """Processor threads of each process: OMP_NUM_THREADS, or an even share."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdigit() else max(1, torch.get_num_threads() // processes)
 
 
 def command(
     run: Path, processes: int, step: int | None = None, plugins: Sequence[str] = (), quiet: bool = False
 ) -> list[str]:
-    """What to type; for more than one machine, see docs/distribution.md."""
+    """The command that starts them; for more than one machine, see docs/distribution.md."""
     launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
     # By this address, since a machine's own name need not be known to its network.
     here = ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--local-addr=127.0.0.1"]
     chosen = [] if step is None else ["--step", str(step)]
     loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
-    said = ["--quiet"] if quiet else []
-    resume = ["-m", "sublayer.cli", "resume", str(run), *chosen, *loaded, *said]
+    silent = ["--quiet"] if quiet else []
+    resume = ["-m", "sublayer.cli", "resume", str(run), *chosen, *loaded, *silent]
     return [*launcher, *here, f"--max-restarts={RESTARTS}", *resume]
 
 
@@ -78,44 +79,44 @@ def launch(
     """Train in so many processes and wait for their end; they stop when this one is stopped."""
     words = command(run, processes, step, plugins, bool(quiet))
     with TemporaryDirectory(prefix="sublayer-") as folder, open(run / LOG, "wb") as noise:
-        said = Lines(Path(folder) / "said.jsonl")
-        told = {SAID: str(said.path), "OMP_NUM_THREADS": str(threads(processes))}
-        with _stopped_by_signals(), _started(words, told, noise) as child:
-            failures = _attend(child, said)
+        messages = Lines(Path(folder) / "messages.jsonl")
+        variables = {MESSAGES: str(messages.path), "OMP_NUM_THREADS": str(threads(processes))}
+        with _stopped_by_signals(), _started(words, variables, noise) as child:
+            failures = _attend(child, messages)
     if child.returncode:
-        raise ValueError(_told(run, processes, failures))
+        raise ValueError(_describe(run, processes, failures))
     if not (run / LOG).stat().st_size:
         (run / LOG).unlink()
 
 
-def _attend(child: subprocess.Popen[bytes], said: Lines) -> list[dict[str, Any]]:
-    """Pass on what the processes say until they end; why they failed, if they did."""
-    failures, heard, running = [], 0, True
+def _attend(child: subprocess.Popen[bytes], messages: Lines) -> list[dict[str, Any]]:
+    """Report the messages of the processes until they end; returns why they failed, if they did."""
+    failures, seen, running = [], 0, True
     while running:
         try:
             child.wait(0.1)
             running = False
         except subprocess.TimeoutExpired:
             pass
-        lines = list(said)
-        for line in lines[heard:]:
+        lines = list(messages)
+        for line in lines[seen:]:
             if "warning" in line:
                 log.warning("%s", line["warning"])
             if "refused" in line:
                 raise ValueError(line["refused"])
             if "failed" in line:
                 failures.append(line)
-        heard = len(lines)
+        seen = len(lines)
     return failures
 
 
 @contextmanager
-def _started(words: list[str], told: dict[str, str], noise: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
+def _started(words: list[str], variables: dict[str, str], noise: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
     """The launcher, stopped at the end. In a group of its own, so that Ctrl-C reaches this process alone.
 
     Nothing is written to the standard input of the processes: it ends when this one does, and so do they.
     """
-    environment = {**os.environ, **ENVIRONMENT, **told}
+    environment = {**os.environ, **ENVIRONMENT, **variables}
     with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stderr=noise, process_group=0) as child:
         try:
             yield child
@@ -125,21 +126,25 @@ def _started(words: list[str], told: dict[str, str], noise: BinaryIO) -> Iterato
                 child.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 child.kill()
-            Console().show_cursor()  # which a bar hides
+            Console().show_cursor()  # hidden by the bar
 
 
-def _told(run: Path, processes: int, failures: list[dict[str, Any]]) -> str:
-    """One line about processes that ended badly each time."""
+def _describe(run: Path, processes: int, failures: list[dict[str, Any]]) -> str:
+    """Why the processes failed each time, in one line."""
     last = max((line["attempt"] for line in failures), default=0)
     reasons = [line["failed"] for line in failures if line["attempt"] == last and not line["lost"]]
-    how = f"at last by {reasons[0]}" if reasons else "without a word, as when one is killed for want of memory"
+    how = (
+        f"{'the last time ' if last else ''}by {reasons[0]}"
+        if reasons
+        else "without a message, as when one is killed for want of memory"
+    )
     times = f"{last + 1} times" if last else "once"
-    return f"{run}: its {processes} processes failed {times}, {how}. All they said is in {run / LOG}"
+    return f"{run}: its {processes} processes failed {times}, {how}. All they printed is in {run / LOG}"
 
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end this process as Ctrl-C does, by an exception, unless somebody handles or ignores them."""
+    """SIGTERM and SIGHUP end this process as Ctrl-C does, by an exception, unless they have handlers or are ignored."""
 
     def leave(number: int, frame: object) -> NoReturn:
         raise SystemExit(128 + number)
@@ -157,44 +162,44 @@ def _stopped_by_signals() -> Iterator[None]:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """In a process that `launch` started: tell it what the user should know. Elsewhere, nothing."""
-    if SAID not in os.environ:
+    """In a process that `launch` started: write messages for it. Elsewhere, nothing."""
+    if MESSAGES not in os.environ:
         yield
         return
-    said, attempt = Lines(Path(os.environ[SAID])), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+    messages, attempt = Lines(Path(os.environ[MESSAGES])), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
     threading.Thread(target=_end_with_launcher, daemon=True).start()
     if os.environ.get("RANK") == "0":
-        logging.getLogger("sublayer").addHandler(_Relay(said))
+        logging.getLogger("sublayer").addHandler(_Relay(messages))
     else:
-        os.dup2(2, 1)  # the first process speaks for all
+        os.dup2(2, 1)  # only the first process writes to standard output
     try:
         yield
     except Exception as error:
         if isinstance(error, (ValueError, OSError, NotImplementedError)) and str(error):
-            said.add({"refused": str(error)})
+            messages.add({"refused": str(error)})
             raise
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        said.add({"failed": reason, "lost": _lost(error), "attempt": attempt})
+        messages.add({"failed": reason, "lost": _lost(error), "attempt": attempt})
         raise
 
 
 class _Relay(logging.Handler):
-    """Warnings, as lines for the launcher."""
+    """Warnings, as messages to the launcher."""
 
-    def __init__(self, said: Lines) -> None:
+    def __init__(self, messages: Lines) -> None:
         super().__init__(logging.WARNING)
-        self.said = said
+        self.messages = messages
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.add({"warning": record.getMessage()})
+        self.messages.add({"warning": record.getMessage()})
 
 
 def _lost(error: Exception) -> bool:
-    """Whether it only says that another process is gone."""
+    """Whether the error only means that another process is gone."""
     return isinstance(error, dist.DistError) or "gloo" in str(error)
 
 
 def _end_with_launcher() -> None:
-    """Whoever launched this process may be killed, with no time to stop it."""
+    """The launcher may be killed, with no time to stop this process: then its standard input ends."""
     os.read(0, 1)
     os._exit(1)

@@ -11,7 +11,7 @@ from sublayer.nn.stack import Stack
 
 
 def recompute(model: Model) -> None:
-    """Keep what goes into each sublayer, not what it forms inside."""
+    """Store the input of each sublayer, not its activations."""
     for stack in model.modules():
         if isinstance(stack, Stack):
             for sublayer in stack.sublayers:

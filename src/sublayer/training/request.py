@@ -91,7 +91,7 @@ def check_carry(model: Model.Config, config: TrainConfig, data: Data | None = No
                 f"train.carry: positions are counted on from batch to batch, and {stack.position.tag} positions end; "
                 "use train.carry=false, or a position without end, such as rotary"
             )
-        if any(getattr(part, "reach", 0) is None for part in stack.parts):
+        if any(part.reach is None for part in stack.parts):
             raise ConfigError(
                 "train.carry: the model remembers all that it has read, more with every batch; use train.carry=false, "
                 "or let it forget, by s.memory=segment or s.pattern=window"

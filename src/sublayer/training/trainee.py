@@ -121,9 +121,9 @@ def make_batches(
     model: Model.Config, config: TrainConfig, data: Data, world: World, cursor: Mapping[str, Any] | None
 ) -> Batches:
     """Train, from its beginning, or from where a cursor stands."""
-    place: dict[str, Any] = {"seed": config.seed, "rank": world.rank, "world": world.size, "cursor": cursor}
+    own: dict[str, Any] = {"seed": config.seed, "rank": world.rank, "world": world.size, "cursor": cursor}
     try:
-        return data.batches(config.batch, config.length, carry=carries(model, config, data), **place)
+        return data.batches(config.batch, config.length, carry=carries(model, config, data), **own)
     except (KeyError, TypeError) as error:
         if cursor is None:
             raise

@@ -20,11 +20,11 @@ from sublayer.files import cache
 from sublayer.nn.config import ConfigError, Count, unknown
 
 FORMAT = 1
-"""Of what is drawn: the same number, the same episodes."""
+"""Version of the drawing: the same number, the same episodes."""
 BLOCK, TOKENS = 1000, 2**21
-"""Episodes drawn at once, and no more tokens than that."""
+"""Most episodes, and most tokens, drawn at once."""
 MOST = 2**28
-"""Tokens of a part, which is held in memory."""
+"""Most tokens of a split, which is held in memory."""
 
 
 class Task(Data):
@@ -35,13 +35,13 @@ class Task(Data):
         prefix: ClassVar[str] = TASK
 
         episodes: Count = 10_000
-        """Of a task: how many train has."""
+        """Of a task: number of episodes in train."""
         valid: Count = 500
-        """Of a task: how many episodes valid has."""
+        """Of a task: number of episodes in valid."""
         test: Count = 1_000
-        """Of a task: how many episodes test has."""
+        """Of a task: number of episodes in test."""
         seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-        """Of a task: what is drawn follows from it; train.seed is of the weights and the order."""
+        """Of a task: seed of the episodes; train.seed is that of the weights and the order."""
 
         def build(self) -> Task:
             return self.owner(self)
@@ -83,7 +83,7 @@ class Task(Data):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """What is read, in the order of ids."""
+        """The symbols that are read, in the order of ids."""
         raise NotImplementedError
 
     @staticmethod
@@ -155,7 +155,7 @@ class Task(Data):
 
 @lru_cache(maxsize=len(NAMES))
 def draw(asked: str, part: str) -> Examples:
-    """A part of a task, by its config's JSON; those of the last are kept. More episodes begin with the same ones."""
+    """A split of a task, by its config's JSON; the last task's are cached. More episodes begin with the same ones."""
     config = Task.Config.from_json(asked)
     task, count = config.build(), config.count(part)
     block = max(1, min(BLOCK, TOKENS // config.longest(part)))

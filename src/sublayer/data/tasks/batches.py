@@ -6,7 +6,7 @@
 | Chains | training a model that carries state | B lanes of episodes one after another, segment after segment |
 | exam | evaluation | every episode once, in rows or in lanes; ends |
 
-Cursors are as those of texts. Rows are padded on the right; what is not asked for, padding included, has weight 0.
+Cursors are as those of texts. Rows are padded on the right; tokens that ask for no answer, and padding, have weight 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sublayer.data.tasks.examples import Examples
 
 
 class Episodes(Batches):
-    """One episode a row, or its beginning where it is longer than `length`; shuffled anew each epoch, goes on for ever.
+    """One episode a row, or its beginning where it is longer than `length`; shuffled anew each epoch, without end.
 
     The cursor counts episodes.
     """
@@ -59,11 +59,11 @@ class Episodes(Batches):
         return {**super().cursor, "seed": self.seed, "episodes": self.drawn}
 
     def __next__(self) -> Batch:
-        epochs, order = np.divmod(self.drawn + np.arange(self.batch), self.examples.episodes)
-        episode_B = np.empty_like(order)
+        epochs, numbers = np.divmod(self.drawn + np.arange(self.batch), self.examples.episodes)
+        episode_B = np.empty_like(numbers)
         for epoch in np.unique(epochs):
             key = mix(self.seed, int(epoch))
-            episode_B[epochs == epoch] = permute(order[epochs == epoch], self.examples.episodes, key)
+            episode_B[epochs == epoch] = permute(numbers[epochs == epoch], self.examples.episodes, key)
         self.drawn += self.batch
         return _rows(self.examples, episode_B, self.row_B, most=self.length)
 
@@ -114,10 +114,10 @@ class Chains(Batches):
     def __next__(self) -> Batch:
         if self.position + self.length > self.lane:
             self.passes, self.position = self.passes + 1, 0
-        place_BL = self.start_B[:, None] + self.position + np.arange(self.length)
+        index_BL = self.start_B[:, None] + self.position + np.arange(self.length)
         fresh, self.position = self.position == 0, self.position + self.length
-        asked_B = (self.examples.answers_N[place_BL] >= 0).sum(1)
-        return _take(self.examples, place_BL[self.row_B], fresh=fresh, share=_share(asked_B, self.row_B))
+        asked_B = (self.examples.answers_N[index_BL] >= 0).sum(1)
+        return _take(self.examples, index_BL[self.row_B], fresh=fresh, share=_share(asked_B, self.row_B))
 
 
 def exam(examples: Examples, batch: int, length: int, *, carry: bool, rank: int = 0, world: int = 1) -> Iterator[Batch]:
@@ -140,16 +140,16 @@ def _segments(examples: Examples, batch: int, length: int, row_B: np.ndarray) ->
     start_B, stop_B = _lanes(examples, batch)
     lane = int((stop_B - start_B).max())
     for position in range(0, lane, length):
-        place_BL = start_B[row_B, None] + np.arange(position, min(position + length, lane))
-        there_BL = place_BL < stop_B[row_B, None]
-        place_BL = np.minimum(place_BL, len(examples) - 1)
-        episode_BL = np.searchsorted(examples.start_E, place_BL, side="right") - 1
+        index_BL = start_B[row_B, None] + np.arange(position, min(position + length, lane))
+        there_BL = index_BL < stop_B[row_B, None]
+        index_BL = np.minimum(index_BL, len(examples) - 1)
+        episode_BL = np.searchsorted(examples.start_E, index_BL, side="right") - 1
         fields = {"fresh": position == 0, "episode_BL": torch.from_numpy(episode_BL)}
-        yield _take(examples, place_BL, there_BL, **fields)
+        yield _take(examples, index_BL, there_BL, **fields)
 
 
 def _lanes(examples: Examples, batch: int) -> tuple[Int64[np.ndarray, " B"], Int64[np.ndarray, " B"]]:
-    """Where lanes begin and end, with as many episodes in each as in the others, or one more."""
+    """First and last index of each lane; lanes have the same number of episodes, or one more."""
     border_B = examples.start_E[examples.episodes * np.arange(batch + 1) // batch]
     return border_B[:-1], border_B[1:]
 
@@ -164,25 +164,25 @@ def _rows(
     """Rows of these episodes for one process; as long as the longest of all, so that every process has one shape."""
     length = min(int(examples.lengths[episode_B].max()), most or examples.longest)
     start_B1, valid_BL = examples.start_E[episode_B, None], np.arange(length) < examples.lengths[episode_B, None]
-    place_BL = np.where(valid_BL, start_B1 + np.arange(length), start_B1)
-    asked_B = ((examples.answers_N[place_BL] >= 0) & valid_BL).sum(1)
+    index_BL = np.where(valid_BL, start_B1 + np.arange(length), start_B1)
+    asked_B = ((examples.answers_N[index_BL] >= 0) & valid_BL).sum(1)
     share = _share(asked_B, row_B) if counts_B is None else 1.0
-    place_BL, valid_BL = place_BL[row_B], valid_BL[row_B]
+    index_BL, valid_BL = index_BL[row_B], valid_BL[row_B]
     there_BL = valid_BL if counts_B is None else valid_BL & counts_B[row_B, None]
     valid = None if valid_BL.all() else torch.from_numpy(valid_BL)
-    return _take(examples, place_BL, there_BL, valid_BL=valid, share=share)
+    return _take(examples, index_BL, there_BL, valid_BL=valid, share=share)
 
 
 def _take(
     examples: Examples,
-    place_BL: Int64[np.ndarray, "B L"],
+    index_BL: Int64[np.ndarray, "B L"],
     there_BL: Bool[np.ndarray, "B L"] | None = None,
     **fields: Any,
 ) -> Batch:
-    """The tokens at these positions; a position outside has weight 0."""
-    answers_BL = examples.answers_N[place_BL]
+    """The tokens at these indices; those outside `there_BL` have weight 0."""
+    answers_BL = examples.answers_N[index_BL]
     weights_BL = (answers_BL >= 0) if there_BL is None else (answers_BL >= 0) & there_BL
-    inputs_BL, targets_BL = (_tensor(ids_BL) for ids_BL in (examples.inputs_N[place_BL], answers_BL.clip(0)))
+    inputs_BL, targets_BL = (_tensor(ids_BL) for ids_BL in (examples.inputs_N[index_BL], answers_BL.clip(0)))
     return Batch(inputs_BL, targets_BL, torch.from_numpy(weights_BL.astype(np.float32)), **fields)
 
 
@@ -191,6 +191,6 @@ def _tensor(ids_BL: np.ndarray) -> Int[Tensor, "B L"]:
 
 
 def _share(asked_B: np.ndarray, row_B: np.ndarray) -> float:
-    """By what the mean over these rows is to be weighed, so that the mean over processes is that over all rows."""
+    """The weight of the mean over these rows, such that the mean over processes is that over all rows."""
     total = int(asked_B.sum())
     return float(asked_B[row_B].sum() * (len(asked_B) / len(row_B)) / total) if total else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int64, Integer
 
 Block = tuple[Integer[np.ndarray, "E L"], Integer[np.ndarray, "E L"]]
-"""Episodes as rows: what is read, −1 where there is no token; what is to be answered there, −1 where nothing is."""
+"""Episodes as rows: tokens, −1 where there is none; the answer asked for at each, −1 where none is."""
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ class Examples:
     name: str
     """train, valid or test."""
     inputs_N: Integer[np.ndarray, " N"]
-    """What is read."""
+    """Tokens that are read."""
     answers_N: Integer[np.ndarray, " N"]
-    """The answer at each token; −1 where nothing is asked."""
+    """The answer asked for at each token; −1 where none is."""
     start_E: Int64[np.ndarray, " E1"]
     """Where each episode begins, and where the last one ends."""
     alone: bool = False
-    """Whether each is to be read by itself."""
+    """Whether each episode is read by itself."""
 
     @classmethod
     def join(cls, name: str, blocks: Iterable[Block], alone: bool = False) -> Examples:
