@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,7 @@ def _names(node: ast.AST) -> set[str]:
     return names - {"__version__"}
 
 
+@cache
 def all_imports() -> list[Import]:
     files = [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
     return [

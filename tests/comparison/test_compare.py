@@ -205,7 +205,7 @@ WORK = """
 import sys
 from sublayer import executors
 from tests.comparison.test_compare import go_on
-with work.pool(workers=2) as pool:
+with executors.pool(workers=2) as pool:
     print("ready", flush=True)
     go_on(*sys.argv[1:])(pool=pool)
 """

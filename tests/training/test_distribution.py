@@ -115,27 +115,36 @@ def _work(rank: int, jobs: list[Job], store: Path) -> None:
     dist.destroy_process_group()
 
 
-def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    ones = {
-        "gpt": alone(tmp_path / "gpt-1", "gpt2", GPT, **LONG, optimizer="lamb"),
-        "xl": alone(tmp_path / "xl-1", "transformer-xl", XL, **LONG),
+MOVES = (("xl", "1", "ddp"), ("xl", "1", "fsdp"), ("xl", "ddp", "fsdp"), ("xl", "fsdp", "ddp"), ("gpt", "ddp", "fsdp"))
+
+
+@pytest.mark.parametrize(
+    ("names", "moves"),
+    [(("xl",), MOVES[2:3]), pytest.param(("gpt", "xl", "drop"), MOVES, marks=pytest.mark.stress)],
+    ids=["one model", "all"],
+)
+def test_two_processes_take_the_steps_of_one(
+    names: tuple[str, ...], moves: tuple[tuple[str, str, str], ...], tmp_path: Path
+) -> None:
+    what: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+        "gpt": ("gpt2", GPT, {**LONG, "optimizer": "lamb"}),
+        "xl": ("transformer-xl", XL, LONG),
+        "drop": ("gpt2", DROP, {"optimizer": {"kind": "sgd", "momentum": 0.0}}),
     }
+    ones = {}
+    for name in {*names} - {"drop"}:
+        paper, changes, train = what[name]
+        ones[name] = alone(tmp_path / f"{name}-1", paper, changes, **train)
     jobs = []
-    for how in ("ddp", "fsdp"):
-        shard = how == "fsdp"
-        asked(tmp_path / f"gpt-{how}", "gpt2", GPT, **LONG, optimizer="lamb", shard=shard)
-        asked(tmp_path / f"xl-{how}", "transformer-xl", XL, **LONG, shard=shard)
-        asked(tmp_path / f"drop-{how}", "gpt2", DROP, optimizer={"kind": "sgd", "momentum": 0.0}, shard=shard)
-        jobs += [Job(tmp_path / f"{name}-{how}") for name in ("gpt", "xl", "drop")]
+    for name in names:
+        paper, changes, train = what[name]
+        jobs += [
+            Job(asked(tmp_path / f"{name}-{how}", paper, changes, **train, shard=how == "fsdp").path)
+            for how in ("ddp", "fsdp")
+        ]
     jobs += [
         Job(tmp_path / f"{name}-{before}-to-{after}", tmp_path / f"{name}-{before}", after == "fsdp")
-        for name, before, after in (
-            ("xl", "1", "ddp"),
-            ("xl", "1", "fsdp"),
-            ("xl", "ddp", "fsdp"),
-            ("xl", "fsdp", "ddp"),
-            ("gpt", "ddp", "fsdp"),
-        )
+        for name, before, after in moves
     ]
     rezero = asked(tmp_path / "rezero", "gpt2", {**SMALL, "residual": "rezero"}, shard=True)
     work_in_two([*jobs, Job(rezero.path, refuses="alpha, which is a single number")], tmp_path)
@@ -147,9 +156,10 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
             assert contents(run) == contents(ones[name]), job.run
         if name == "xl":  # in the other, gradients of the keys' biases are 0 but for rounding
             check_numbers(ones[name], run)
-    # In training each process leaves out sublayers of its own, as DDP and FSDP2 must bear, and bear alike.
-    check_alike(Run.open(tmp_path / "drop-ddp"), Run.open(tmp_path / "drop-fsdp"))
-    for name, before in (("xl", "ddp"), ("xl", "fsdp"), ("gpt", "fsdp")):
+    if "drop" in names:
+        # In training each process leaves out sublayers of its own, as DDP and FSDP2 must bear, and bear alike.
+        check_alike(Run.open(tmp_path / "drop-ddp"), Run.open(tmp_path / "drop-fsdp"))
+    for name, before in [(name, how) for name in ones for how in ("ddp", "fsdp")]:
         copy = shutil.copytree(tmp_path / f"{name}-{before}", tmp_path / f"{name}-{before}-to-1")
         check_alike(ones[name], resume(copy, step=4, quiet=True))
 
@@ -158,7 +168,7 @@ KILLS = """
 import os, signal
 from sublayer.training import loop
 
-take_step, kills = loop.take_step, {("0", "1"): 5, ("1", "0"): 6}
+take_step, kills = loop.take_step, KILLED
 
 def take_step_or_die(trainee, *rest):
     if trainee.progress.step == kills.get((os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"])):
@@ -170,17 +180,28 @@ if "RANK" in os.environ:
 """
 
 
+@pytest.mark.parametrize(
+    "killed",
+    [{("0", "0"): 5}, pytest.param({("0", "1"): 5, ("1", "0"): 6}, marks=pytest.mark.stress)],
+    ids=["the first", "one after the other"],
+)
 def test_a_run_outlives_killed_processes(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    killed: dict[tuple[str, str], int],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The second process is killed in step 5; once all are back, the first in step 6, with the run in its hold."""
+    """The first process is killed, with the run in its hold; or the second and, once all are back, the first.
+
+    killed: number of the restart and rank → the step it is killed in.
+    """
     one = alone(tmp_path / "one", "transformer-xl", XL)
     run = asked(tmp_path / "two", "transformer-xl", XL, processes=2)
-    (tmp_path / "kills.py").write_text(KILLS)
+    (tmp_path / "kills.py").write_text(KILLS.replace("KILLED", repr(killed)))
     resume(run, processes=2, plugins=["kills"])
     check_alike(one, run)
     assert contents(run) == contents(one)
-    assert caplog.messages == [f"{run.path}: a process died; all go on from step 4"] * 2
+    assert caplog.messages == [f"{run.path}: a process died; all go on from step 4"] * len(killed)
     assert "exitcode: -9" in (run.path / launch.LOG).read_text()
     out, err = capfd.readouterr()
     assert [json.loads(line)["step"] for line in out.splitlines()][:6] == [1, 2, 3, 4, 4, 5]
@@ -196,6 +217,7 @@ if "RANK" in os.environ:
 """
 
 
+@pytest.mark.stress
 def test_an_interrupt_stops_all_and_one_goes_on(tmp_path: Path) -> None:
     """With FSDP2; what it was interrupted at goes on in one process, as if nothing had been."""
     run = asked(tmp_path / "two", "gpt2", GPT, processes=2, steps=100_000, schedule="constant", shard=True)
@@ -253,6 +275,7 @@ if "RANK" in os.environ:
 """
 
 
+@pytest.mark.stress
 def test_processes_that_all_fail_are_told_of_in_one_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """Killed at any moment and resumed, a run comes to the same bits: weights, optimiser, state, metrics, text.
 
-SUBLAYER_KILLS says how often (20 if it does not); `make stress` kills 100 times.
+SUBLAYER_KILLS is the number of kills (12 by default); `make stress` kills 100 times.
 """
 
 import os
@@ -14,7 +14,7 @@ from sublayer.runs import Run
 from tests.training import tiny
 from tests.training.killing import live
 
-KILLS = int(os.environ.get("SUBLAYER_KILLS", "20"))
+KILLS = int(os.environ.get("SUBLAYER_KILLS", "12"))
 OFTEN = {"train__steps": 6, "train__save_every": 2, "train__eval_every": 3, "train__log_every": 1}
 TOKENS = {"train__steps": None, "train__tokens": 300, "train__save_every": 2, "train__eval_every": 2}
 SLIDING = {"position": "rotary", "s.pattern": "window", "s.pattern.size": 8, "train__carry": True}

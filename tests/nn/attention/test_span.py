@@ -14,6 +14,7 @@ from sublayer.nn.scene import Scene
 from sublayer.testing import LAWS, Case, small
 from sublayer.testing.case import same
 from sublayer.training.recompute import recompute
+from tests.covering import cover
 
 SPAN = {"kind": "adaptive", "limit": 5, "ramp": 2, "start": 0.5}
 PLAIN, FEEDBACK = small(sublayer.config("gpt2")).but({"s.span": SPAN}), small(sublayer.config("feedback-enwik8"))
@@ -40,8 +41,7 @@ def line(length):
     return Scene(torch.arange(length)[None])
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", MODELS)
+@cover("name, law", list(MODELS), list(LAWS), each=4)
 def test_laws(name, law):
     LAWS[law](Case(MODELS[name]))
 

@@ -11,6 +11,7 @@ from sublayer.nn.stack import Plain, planned
 from sublayer.nn.stack.unrolled import backward
 from sublayer.testing import LAWS, Case, small
 from sublayer.testing.case import by_reference
+from tests.covering import cover
 
 BASE = small(sublayer.config("feedback")).but(head="tied")
 """What is compared is what leaves the stack; a head with weights of its own would stand idle."""
@@ -53,8 +54,7 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("changes", [*VARIANTS.values(), *SLOW.values()], ids=[*VARIANTS, *SLOW])
-@pytest.mark.parametrize("law", ["segmentation", "frozen memory", "padding"])
+@cover("changes, law", {**VARIANTS, **SLOW}, ["segmentation", "frozen memory", "padding"])
 def test_laws_hold_for_every_option(changes, law):
     LAWS[law](Case(BASE.but(changes), cuts=(2, 1, 4)))
 
@@ -64,8 +64,7 @@ def test_cost_is_count_for_options_that_change_it(name):
     LAWS["cost = count"](Case(BASE.but(VARIANTS[name]), cuts=(5,)))
 
 
-@pytest.mark.parametrize("block", [32, 4])
-@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+@cover("changes, block", VARIANTS, [32, 4])
 def test_the_fast_loop_equals_the_plain_one(changes, block, monkeypatch):
     """In values and gradients: one pass, padded, and with a memory; in blocks that the text fills, or not."""
     monkeypatch.setattr(backward, "BLOCK", block)

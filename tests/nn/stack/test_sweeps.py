@@ -5,6 +5,7 @@ import torch
 
 from sublayer.nn.stack import native, sweeps
 from sublayer.testing import Case
+from tests.covering import cover
 from tests.nn.stack.test_feedback import BASE, SLOW, VARIANTS
 
 ALL = {**VARIANTS, **SLOW}
@@ -37,16 +38,23 @@ def both(config, dtype, monkeypatch):
     return outputs, tried
 
 
-@pytest.mark.parametrize("changes", ALL.values(), ids=ALL)
-def test_they_come_to_what_the_loop_gives(changes, monkeypatch):
-    for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
-        (swept, looped), tried = both(BASE.but(changes), dtype, monkeypatch)
-        for here, there in zip(swept, looped, strict=True):
-            torch.testing.assert_close(here, there, rtol=0, atol=tolerance)
-        assert any(tried)
+@cover("changes, dtype", ALL, [torch.float64, torch.float32])
+def test_they_come_to_what_the_loop_gives(changes, dtype, monkeypatch):
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    (swept, looped), tried = both(BASE.but(changes), dtype, monkeypatch)
+    for here, there in zip(swept, looped, strict=True):
+        torch.testing.assert_close(here, there, rtol=0, atol=tolerance)
+    assert any(tried)
 
 
-@pytest.mark.parametrize(("most", "names"), [(24, ALL), (3, ("weighted", "recurrent", "window", "shaw"))])
+@pytest.mark.parametrize(
+    ("most", "names"),
+    [
+        (24, list(ALL)[::4]),
+        pytest.param(24, ALL, marks=pytest.mark.stress, id="all"),
+        (3, ("weighted", "recurrent", "window", "shaw")),
+    ],
+)
 def test_pieces_come_to_what_the_loop_gives(most, names, monkeypatch):
     """The first and last pieces by sweeps, or by the loop from the first on that does not come to rest."""
     monkeypatch.setattr(sweeps, "PIECE", 5)
