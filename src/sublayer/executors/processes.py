@@ -93,10 +93,10 @@ class Process:
     def __init__(self, threads: int, plugins: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process is)
         self._how = ""
-        told = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(_paths()), **(environment or {})}
+        variables = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(_paths()), **(environment or {})}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
         words = [sys.executable, "-m", "sublayer.executors.worker", *plugins]
-        self._process = subprocess.Popen(words, env={**os.environ, **told}, **pipes)
+        self._process = subprocess.Popen(words, env={**os.environ, **variables}, **pipes)
 
     def ask(self, function: str, task: Any) -> dict[str, Any] | None:
         """The answer; None if the process died before it gave one."""

@@ -151,15 +151,15 @@ def _scratch(task: Task) -> Iterator[Path]:
 
     home = cache.folder() / "trainings"
     home.mkdir(parents=True, exist_ok=True)
-    place = home / cache.key(**{name: task.get(name) for name in ("model", "data", "train", "changes", "out")})
-    lock = FileLock(home / f".{place.name}.lock")
+    folder = home / cache.key(**{name: task.get(name) for name in ("model", "data", "train", "changes", "out")})
+    lock = FileLock(home / f".{folder.name}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        place = Path(mkdtemp(dir=home))
+        folder = Path(mkdtemp(dir=home))
     try:
-        yield place / "run"
-        shutil.rmtree(place, ignore_errors=True)
+        yield folder / "run"
+        shutil.rmtree(folder, ignore_errors=True)
     finally:
         lock.release()
 
