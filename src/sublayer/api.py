@@ -141,6 +141,7 @@ def search(
     from sublayer.measurement import Setting
     from sublayer.nas import Space, spaces
     from sublayer.nas.goals import read_goals, read_limits
+    from sublayer.nas.search import check_numbers
     from sublayer.nas.search import search as search_space
     from sublayer.training import TrainConfig
 
@@ -153,6 +154,7 @@ def search(
     if not data and of["data"]:
         raise ValueError(f"data.{next(iter(of['data']))}: there is no text; add --data FILE")
     # Everything that is quick to check is checked before the text is prepared.
+    check_numbers(how.get("seed", 0), train, how.get("seconds", 3.0))
     how |= {"objectives": read_goals(objectives), "limits": read_limits(limits or {})}
     how |= {"setting": Setting().but(setting or {}), "train": train}
     training = TrainConfig().override(of["train"], "train")

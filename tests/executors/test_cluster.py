@@ -28,7 +28,7 @@ def test_a_node_that_is_killed_loses_nothing(tmp_path):
     assert said["refused"] == "number=2: is two; use another"
     assert said["trained"]["done"] == [True, True]
     assert "no.txt" in said["trained"]["missing"]
-    assert "Every machine of the cluster must reach the text" in said["trained"]["missing"]
+    assert "Every machine of the cluster must find the text" in said["trained"]["missing"]
 
 
 @pytest.mark.parametrize(

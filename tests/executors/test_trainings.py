@@ -66,7 +66,7 @@ def test_another_training_in_its_place_is_refused(book, tmp_path):
 def test_a_text_that_is_not_the_one_is_refused_and_names_the_machine(book, tmp_path):
     with pytest.raises(ValueError, match="not the text that was asked for"):
         trained({**task(book, tmp_path / "run"), "text": "another"})
-    with pytest.raises(ValueError, match=r"^on .*no\.txt.* Every machine of the cluster must reach the text"):
+    with pytest.raises(ValueError, match=r"^on .*no\.txt.* Every machine of the cluster must find the text"):
         sent(task(tmp_path / "no.txt", tmp_path / "run"))
 
 
@@ -98,8 +98,8 @@ def test_one_that_diverges_is_done_and_says_why(book, tmp_path):
 
 
 @given(files=st.dictionaries(st.text("abc", min_size=1, max_size=3), st.binary(max_size=50), max_size=4))
-def test_a_parcel_holds_what_was_packed(files, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("parcel")
+def test_an_archive_holds_what_was_packed(files, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archive")
     for name, data in files.items():
         path = folder / "from" / name / "inside"
         path.parent.mkdir(parents=True)
@@ -109,28 +109,28 @@ def test_a_parcel_holds_what_was_packed(files, tmp_path_factory):
     out = unpack(pack(folder / "from"), folder / "to")
     assert {path.parent.name: path.read_bytes() for path in out.rglob("inside")} == files
     assert not (out / ".lock").exists()
-    with pytest.raises(ValueError, match="something already") if files else pytest.MonkeyPatch.context():
+    with pytest.raises(ValueError, match="the folder is not empty") if files else pytest.MonkeyPatch.context():
         unpack(pack(folder / "from"), out)
 
 
 @pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out", "a\\b", "."])
-def test_a_parcel_writes_nowhere_else(name, tmp_path):
+def test_an_archive_writes_nowhere_else(name, tmp_path):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         tar.addfile(tarfile.TarInfo("good"))
         tar.addfile(tarfile.TarInfo(name))
-    with pytest.raises(ValueError, match="so the parcel is not unpacked"):
+    with pytest.raises(ValueError, match="so the archive is not unpacked"):
         unpack(packed.getvalue(), tmp_path / "in" / "run")
     assert list(tmp_path.rglob("*")) == [tmp_path / "in"]
 
 
-def test_links_and_torn_parcels_are_refused(tmp_path):
+def test_links_and_torn_archives_are_refused(tmp_path):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         link = tarfile.TarInfo("link")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
-    with pytest.raises(ValueError, match="no plain file"):
+    with pytest.raises(ValueError, match="not a plain file"):
         unpack(packed.getvalue(), tmp_path / "run")
     (tmp_path / "from").mkdir()
     (tmp_path / "from" / "file").write_bytes(b"x" * 5000)

@@ -20,7 +20,7 @@ class Turned:
         self.runs += 1
         self.now += next(self.times)
 
-    def yardstick(self):
+    def reference(self):
         self.now += 0.25
 
 
@@ -31,21 +31,21 @@ def steady(seconds):
 
 def test_equal_runs_end_after_the_least_number_of_repeats():
     turned = Turned(steady(1.0))
-    timing = clock.timed(turned.work, turned.yardstick, tolerance=0.01, seconds=1e9, now=turned)
+    timing = clock.timed(turned.work, turned.reference, tolerance=0.01, seconds=1e9, now=turned)
     assert timing == clock.Timing(1.0, 1.0, 1.0, clock.LEAST, 0.25)
     assert turned.runs == clock.LEAST + clock.WARM_UP
 
 
 def test_spread_asks_for_more_repeats_until_the_time_is_over():
     turned = Turned(1.0 + 0.5 * (n % 2) for n in range(10**6))
-    timing = clock.timed(turned.work, turned.yardstick, tolerance=0.01, seconds=100, now=turned)
+    timing = clock.timed(turned.work, turned.reference, tolerance=0.01, seconds=100, now=turned)
     assert timing.repeats > 5 * clock.LEAST
     assert 1.0 <= timing.low <= timing.median <= timing.high <= 1.5
 
 
 def test_one_bad_second_does_not_move_the_median():
     turned = Turned([1.0] * 5 + [60.0] + [1.0] * 10**4)
-    timing = clock.timed(turned.work, turned.yardstick, tolerance=0.01, seconds=1000, now=turned)
+    timing = clock.timed(turned.work, turned.reference, tolerance=0.01, seconds=1000, now=turned)
     assert timing.median == 1.0
 
 
@@ -55,11 +55,11 @@ def test_what_is_prepared_is_not_timed():
     def prepare():
         turned.now += 100.0
 
-    timing = clock.timed(turned.work, turned.yardstick, prepare, tolerance=0.01, seconds=1e9, now=turned)
+    timing = clock.timed(turned.work, turned.reference, prepare, tolerance=0.01, seconds=1e9, now=turned)
     assert timing.median == 1.0
 
 
-def test_beside_a_long_run_the_yardstick_runs_more_often():
+def test_beside_a_long_run_the_reference_runs_more_often():
     paces = Turned(steady(0.0))
     short, long = Turned(steady(1.0)), Turned(steady(100.0))
     del paces
@@ -67,11 +67,11 @@ def test_beside_a_long_run_the_yardstick_runs_more_often():
     for turned in (short, long):
         ran = [0]
 
-        def yardstick(turned=turned, ran=ran):
+        def reference(turned=turned, ran=ran):
             ran[0] += 1
-            turned.yardstick()
+            turned.reference()
 
-        clock.timed(turned.work, yardstick, tolerance=0.01, seconds=1e9, now=turned)
+        clock.timed(turned.work, reference, tolerance=0.01, seconds=1e9, now=turned)
         counts.append(ran[0])
     assert counts[1] > 10 * counts[0]
 

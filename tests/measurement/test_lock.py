@@ -9,7 +9,12 @@ import pytest
 from sublayer.measurement import Memory, Reading, Setting, Worker, lock
 from tests.measurement.test_measure import small
 
-HOLDS = "from sublayer.measurement.lock import turn\nwith turn():\n    print('held', flush=True)\n    input()"
+HOLDS = """
+from sublayer.measurement.lock import measuring_lock
+with measuring_lock():
+    print('held', flush=True)
+    input()
+"""
 READ = Reading(1.0, 1.0, 1.0, 5, 1.0, Memory(1, 1, 1, 1), {}).dump()
 
 
@@ -30,7 +35,7 @@ class Silent:
 
 @pytest.fixture
 def other(tmp_path, monkeypatch):
-    """Another process, whose turn it is."""
+    """Another process, whose measuring_lock it is."""
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path))
     monkeypatch.setattr(lock, "PATIENCE", 0.0)
     monkeypatch.setattr("sublayer.measurement.worker.Process", Silent)
@@ -61,14 +66,14 @@ def test_a_second_one_waits_and_says_so_and_a_killed_one_frees(other, caplog):
 
 def test_who_has_it_may_ask_again(tmp_path, monkeypatch):
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path))
-    with lock.turn(), lock.turn():
+    with lock.measuring_lock(), lock.measuring_lock():
         pass
-    with lock.turn():
+    with lock.measuring_lock():
         pass
 
 
 def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "file"))
-    with lock.turn():
+    with lock.measuring_lock():
         pass

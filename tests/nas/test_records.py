@@ -81,9 +81,7 @@ def test_words_for_numbers_are_refused_in_one_line(tmp_path, damage):
 
 
 @pytest.mark.parametrize("name", ["search.json", "front.json"])
-@pytest.mark.parametrize(
-    "deep", ["[" * DEEP + "]" * DEEP, '{"front": ' + "[" * DEEP + "]" * DEEP + "}"], ids=["list", "object"]
-)
+@pytest.mark.parametrize("deep", [NESTED, f'{{"front": {NESTED}}}'], ids=["list", "object"])
 def test_files_nested_too_deeply_are_refused_in_one_line(tmp_path, name, deep):
     little.find(tmp_path / "s")
     (tmp_path / "s" / name).write_text(deep)

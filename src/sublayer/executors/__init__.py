@@ -1,12 +1,12 @@
-"""Work done elsewhere: the same function on many tasks, in this process, in several, or on several machines.
+"""Executors: one function on many tasks, in this process, in several, or on several machines.
 
 from sublayer import executors
 
-with work.pool(workers=4) as pool:
+with executors.pool(workers=4) as pool:
     for index, result in pool.run(function, tasks):
         ...
 
-Results come as they finish, each task's once. Functions are importable by name; tasks and results are plain data.
+Results come in the order in which tasks finish. Functions are importable by name; tasks and results are plain data.
 """
 
 from sublayer.executors.pool import Pool, pool

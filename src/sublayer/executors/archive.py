@@ -1,4 +1,4 @@
-"""Parcel: a folder as bytes, for machines that share no disk. It is unpacked whole or not at all."""
+"""Archive: a folder as bytes, for machines that share no disk. It is unpacked whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 
 def pack(folder: Path | str) -> bytes:
-    """The plain files of a folder, but for locks and drafts, in the same bytes for the same files."""
+    """The plain files of a folder, without locks and drafts; the same files give the same bytes."""
     root, packed = Path(folder), io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(root.rglob("*")):
@@ -25,22 +25,22 @@ def pack(folder: Path | str) -> bytes:
     return packed.getvalue()
 
 
-def unpack(parcel: bytes, out: Path | str) -> Path:
-    """Make the folder of a parcel; it appears at `out`, which must be new or empty, only when all of it is there."""
+def unpack(archive: bytes, out: Path | str) -> Path:
+    """Unpack an archive to `out`, which must be new or empty; the folder appears there only when it is complete."""
     out = Path(out)
     if out.is_dir() and not any(out.iterdir()):
         out.rmdir()
     if out.exists():
-        raise ValueError(f"{out}: there is something already, so a parcel is not unpacked over it; move it away")
+        raise ValueError(f"{out}: the folder is not empty, so an archive is not unpacked over it; move it away")
     draft = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         draft.mkdir(parents=True)
-        with tarfile.open(fileobj=io.BytesIO(parcel), mode="r:") as tar:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
             for member in tar:
                 _put(draft, member, tar)
         draft.rename(out)
     except tarfile.TarError as error:
-        raise ValueError(f"{out}: the parcel cannot be read: {error}; ask for it again") from None
+        raise ValueError(f"{out}: the archive cannot be read: {error}; run the task again") from None
     except OSError as error:
         raise ValueError(f"{out}: cannot be written: {error.strerror or error}; free some space there") from None
     finally:
@@ -49,10 +49,10 @@ def unpack(parcel: bytes, out: Path | str) -> Path:
 
 
 def _put(folder: Path, member: tarfile.TarInfo, tar: tarfile.TarFile) -> None:
-    """Only plain files, and only inside the folder, whatever a parcel says."""
+    """Only plain files, and only inside the folder, whatever the archive names."""
     name = PurePosixPath(member.name)
     if not member.isreg() or name.is_absolute() or not name.parts or ".." in name.parts or "\\" in member.name:
-        raise ValueError(f"{member.name}: no plain file of the folder, so the parcel is not unpacked")
+        raise ValueError(f"{member.name}: not a plain file inside the folder, so the archive is not unpacked")
     data = tar.extractfile(member)
     assert data is not None
     path = folder / name

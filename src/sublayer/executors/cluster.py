@@ -1,4 +1,4 @@
-"""The machines of a Ray cluster. When one is lost, its tasks are done again on the others.
+"""The machines of a Ray cluster. When one is lost, its tasks are run again on the others.
 
 Sublayer, and the plug-ins, must be installed on every machine; Ray itself is an extra, imported when it is used.
 """
@@ -18,14 +18,14 @@ from sublayer.executors.pool import Function, Pool
 from sublayer.executors.wire import get_ready, name_of, perform, read
 
 RETRIES = 10
-"""How often a task is begun again whose machine or process is lost."""
+"""How often a task is restarted whose machine or process was lost."""
 PATIENCE = 3.0
-"""Seconds in which a cluster has to answer."""
+"""Seconds to wait for a cluster's answer."""
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""How HTTP/2 begins (RFC 9113, section 3.4): with these words, and a frame of settings, which may be empty."""
+"""The connection preface of HTTP/2 (RFC 9113, section 3.4), followed by an empty SETTINGS frame."""
 SETTINGS = 4
 TRIES = "RAY_gcs_server_port_wait_time_s"
-"""Seconds, and tries, in which Ray finds a cluster."""
+"""The variable with the seconds, and tries, that Ray spends on finding a cluster."""
 QUIET = {
     # Nothing is reported over the network, and no advice on accelerators is printed.
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -44,9 +44,9 @@ class Cluster(Pool):
 
     def run(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         name, paths = name_of(function), [path or os.getcwd() for path in sys.path]
-        # What a task refuses is a result to Ray: only a lost machine or process makes it try again.
+        # A task's error is a result to Ray: only a lost machine or process makes it retry.
         how = {"max_retries": RETRIES, "scheduling_strategy": "SPREAD", "num_cpus": 1}
-        remote = self.ray.remote(**how)(do)
+        remote = self.ray.remote(**how)(run_task)
         waiting = {remote.remote(name, task, paths, list(self.plugins)): index for index, task in enumerate(tasks)}
         try:
             while waiting:
@@ -69,8 +69,8 @@ class Cluster(Pool):
             raise ValueError(f"ray: a task was lost {RETRIES + 1} times, at last by: {reason[:300]}") from None
 
 
-def do(function: str, task: Any, paths: Sequence[str], plugins: Sequence[str]) -> dict[str, Any]:
-    """On some machine of the cluster."""
+def run_task(function: str, task: Any, paths: Sequence[str], plugins: Sequence[str]) -> dict[str, Any]:
+    """Run a task, on some machine of the cluster."""
     try:
         get_ready(paths, plugins)
     except ValueError as error:
@@ -92,11 +92,11 @@ def _import() -> Any:
 def _connect(ray: Any, address: str) -> None:
     named = address not in ("auto", "local")
     if named:
-        _knock(address)
+        _check_address(address)
     quiet = {"logging_level": "ERROR", "log_to_driver": False}
     try:
         with warnings.catch_warnings(), _briefly() if named else nullcontext():
-            warnings.simplefilter("ignore")  # of Ray's own making
+            warnings.simplefilter("ignore")  # Ray's own warnings
             if address == "local":
                 ray.init(address="local", include_dashboard=False, **quiet)
             else:
@@ -108,7 +108,7 @@ def _connect(ray: Any, address: str) -> None:
 
 @contextmanager
 def _briefly() -> Iterator[None]:
-    """Whoever answers as gRPC does may still be no Ray cluster: not asked twenty times, a line of its log for each."""
+    """Try only for PATIENCE seconds, silently: with a gRPC server that is not Ray's it would take minutes."""
     before, errors = os.environ.get(TRIES), os.dup(2)
     os.environ.setdefault(TRIES, str(round(PATIENCE)))
     try:
@@ -122,29 +122,29 @@ def _briefly() -> Iterator[None]:
             del os.environ[TRIES]
 
 
-def _knock(address: str) -> None:
-    """Ray itself would try for minutes where nobody answers, or somebody else does."""
+def _check_address(address: str) -> None:
+    """Check that a Ray cluster may be there; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(f"ray={address!r}: expected auto, local or HOST:PORT, for example 10.0.0.1:6379")
     try:
         with socket.create_connection((host, int(port)), PATIENCE) as there:
-            greeted = _greet(there)
+            speaks = _speaks_http2(there)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"ray={address}: nobody answers there ({reason}). {_remedy(address)}") from None
-    if not greeted:
+    if not speaks:
         raise ValueError(f"ray={address}: what answers there is no Ray cluster. {_remedy(address)}")
 
 
-def _greet(there: socket.socket) -> bool:
-    """Whether who listens speaks HTTP/2, as Ray does: its first frame is one of settings. Under TLS, nobody can say."""
+def _speaks_http2(there: socket.socket) -> bool:
+    """Whether the server speaks HTTP/2, as Ray does: its first frame is SETTINGS. Under TLS this cannot be checked."""
     if os.environ.get("RAY_USE_TLS", "0") != "0":
         return True
     try:
         there.sendall(PREFACE)
         frame = there.recv(9)
-    except OSError:  # it listens, and has nothing to say
+    except OSError:  # it accepts connections, but does not answer
         return False
     return len(frame) > 3 and frame[3] == SETTINGS
 

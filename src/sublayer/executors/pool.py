@@ -1,4 +1,4 @@
-"""Pool: where tasks are done. What a pool promises is the same for all; they differ in where they do it."""
+"""Pool: where tasks are run. All pools give the same guarantees; they differ in where they run tasks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Function = Callable[[Any], Any]
 
 
 class Pool:
-    """Abstract: every task done once to its end, results as they finish. An error of a task is raised where its result
-    would come, as the ValueError it was, and ends the work; a process or machine that dies costs time only."""
+    """Abstract: every task is run once to its end; results come as they finish. A task's ValueError is raised in place
+    of its result, and ends the run; a process or machine that dies costs only time."""
 
     shared: ClassVar[bool] = True
-    """Whether tasks see the files of this machine."""
+    """Whether tasks can read and write the files of this machine."""
 
     def run(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """Pairs of a task's index and its result."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing goes on after this."""
+        """Stop all work."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,7 +41,7 @@ def pool(ray: str | None = None, workers: int = 1, plugins: Sequence[str] = ()) 
     """This process, `workers` processes on this machine, or the machines of a Ray cluster.
 
     ray: `auto` for the cluster this machine belongs to, `host:port` for the one at that address, `local` for one of its
-    own. plugins: modules that the others must import, too.
+    own. plugins: modules that other processes must import, too.
     """
     if workers < 1:
         raise ValueError(f"workers={workers}: at least 1 is needed")

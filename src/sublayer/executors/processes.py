@@ -1,7 +1,7 @@
-"""Several processes on this machine. One that dies is replaced, and its task is done again.
+"""Several processes on this machine. One that dies is replaced, and its task is run again.
 
 They are started by command, not by `multiprocessing`, which would import the user's script again in each of them. A
-thread attends each: it writes a line with a task and waits for the line with its answer.
+thread serves each: it writes a line with a task and waits for the line with its answer.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sublayer.training import launch
 log = logging.getLogger("sublayer.executors")
 
 TRIES = 3
-"""How often a task is begun whose process dies."""
+"""How often a task is tried whose process dies."""
 PATIENCE = 5
-"""Seconds in which a process whose last word was heard has to end."""
+"""Seconds to wait for a process that has closed its output to end."""
 
 
 class Processes(Pool):
@@ -41,17 +41,17 @@ class Processes(Pool):
 
     def run(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         name = name_of(function)
-        attending = ThreadPoolExecutor(self.workers)
-        indices = {attending.submit(self._do, name, task): index for index, task in enumerate(tasks)}
+        executor = ThreadPoolExecutor(self.workers)
+        indices = {executor.submit(self._run_task, name, task): index for index, task in enumerate(tasks)}
         done = False
         try:
             for future in as_completed(indices):
                 yield indices[future], read(future.result())
             done = True
         finally:
-            if not done:  # an error, or nobody wants the rest
+            if not done:  # an error, or the caller stopped iterating
                 self.close()
-            attending.shutdown(wait=True, cancel_futures=True)
+            executor.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
         self._closed.set()
@@ -61,7 +61,7 @@ class Processes(Pool):
             self._idle.get().bury()
         self._all.clear()
 
-    def _do(self, function: str, task: Any) -> dict[str, Any]:
+    def _run_task(self, function: str, task: Any) -> dict[str, Any]:
         how = ""
         for _ in range(TRIES):
             if self._closed.is_set():
@@ -73,8 +73,8 @@ class Processes(Pool):
                 return answer
             how = worker.bury()
             self._all.discard(worker)
-        told = f"a task's process died {TRIES} times, {how}; fewer workers leave more memory to each"
-        return {"refused": f"{told}. The task: {json.dumps(task)[:200]}"}
+        why = f"a task's process died {TRIES} times, {how}; fewer workers leave more memory to each"
+        return {"refused": f"{why}. The task: {json.dumps(task)[:200]}"}
 
     def _take(self) -> Process:
         try:
@@ -88,31 +88,31 @@ class Processes(Pool):
 
 
 class Process:
-    """One process. It ends when its standard input does, so it never outlives the one that asks."""
+    """One process. It ends when its standard input closes, so it never outlives its owner."""
 
     def __init__(self, threads: int, plugins: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process is)
         self._how = ""
-        told = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(_paths()), **(environment or {})}
+        variables = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(_paths()), **(environment or {})}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
         words = [sys.executable, "-m", "sublayer.executors.worker", *plugins]
-        self._process = subprocess.Popen(words, env={**os.environ, **told}, **pipes)
+        self._process = subprocess.Popen(words, env={**os.environ, **variables}, **pipes)
 
     def ask(self, function: str, task: Any) -> dict[str, Any] | None:
         """The answer; None if the process died before it gave one."""
         into, out = self._process.stdin, self._process.stdout
         assert into is not None
         assert out is not None
-        # ValueError: closed by whoever does not want the rest.
+        # ValueError: the pipe was closed by `close`.
         with suppress(OSError, ValueError):
             into.write(json.dumps({"function": function, "task": task}).encode() + b"\n")
             into.flush()
             for line in out:
-                said = json.loads(line) if line.endswith(b"\n") else {}
-                if "warning" in said:
-                    log.warning("%s", said["warning"])
-                elif said:
-                    return said
+                answer = json.loads(line) if line.endswith(b"\n") else {}
+                if "warning" in answer:
+                    log.warning("%s", answer["warning"])
+                elif answer:
+                    return answer
         return None
 
     def kill(self) -> None:
@@ -120,7 +120,7 @@ class Process:
         self._process.wait()
 
     def bury(self) -> str:
-        """After a death: how it came, and nothing of it stays open."""
+        """Why the process died; all its files are closed."""
         if self._errors.closed:
             return self._how
         with suppress(subprocess.TimeoutExpired):
@@ -139,5 +139,5 @@ class Process:
 
 
 def _paths() -> list[str]:
-    """Where this process imports from; '' is the current folder."""
+    """Where this process imports from, with '' as the current folder."""
     return [path or os.getcwd() for path in sys.path]

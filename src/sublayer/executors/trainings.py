@@ -1,4 +1,4 @@
-"""Many trainings by a pool: each an ordinary run, begun, or gone on with, or left alone if it is done.
+"""Many trainings by a pool: each an ordinary run, which is begun, continued, or left alone if it is done.
 
 A task is {"model", "data", "train": their dumps, "out": the run's folder}, and may have "changes", made to the model
 once it has the text's vocabulary, and "text", the hash that the text must have. Where tasks see the files of this
@@ -32,12 +32,12 @@ from sublayer.training.job import begin, prepare_for, resume
 
 DIVERGED = "diverged.json"
 PATIENCE = 20.0
-"""Seconds to wait for a run that another process holds."""
+"""Seconds to wait for a run that another process has locked."""
 Task = dict[str, Any]
 
 
 def train_all(pool: Pool, tasks: Iterable[Task]) -> Iterator[tuple[int, Run]]:
-    """Runs as they are done, with their task's index; those that are done already come first."""
+    """Runs as they finish, with their task's index; those that are done already come first."""
     tasks = list(tasks)
     for task in tasks:
         check_same(task)
@@ -45,15 +45,15 @@ def train_all(pool: Pool, tasks: Iterable[Task]) -> Iterator[tuple[int, Run]]:
     for index in sorted(done):
         yield index, Run.open(tasks[index]["out"])
     left = [index for index in range(len(tasks)) if index not in done]
-    for n, parcel in pool.run(trained if pool.shared else sent, [tasks[index] for index in left]):
+    for n, archive in pool.run(trained if pool.shared else sent, [tasks[index] for index in left]):
         out = tasks[left[n]]["out"]
-        if parcel is not None:
-            unpack(parcel, out)
+        if archive is not None:
+            unpack(archive, out)
         yield left[n], Run.open(out)
 
 
 def trained(task: Task) -> None:
-    """Train in place; a run that is there goes on."""
+    """Train in place; a run that is there continues."""
     with _own_threads():
         try:
             _wait_for(Path(task["out"]))
@@ -65,19 +65,19 @@ def trained(task: Task) -> None:
 
 
 def sent(task: Task) -> bytes:
-    """Train in the cache of whatever machine this is, and send the run. A task that was lost here goes on."""
+    """Train in the cache of this machine, and return the run as bytes. A task that was lost here before continues."""
     try:
         with _scratch(task) as out:
             trained({**task, "out": str(out)})
             return pack(out)
     except ValueError as error:
         raise ValueError(
-            f"on {socket.gethostname()}: {error}. Every machine of the cluster must reach the text at the same place"
+            f"on {socket.gethostname()}: {error}. Every machine of the cluster must find the text under the same path"
         ) from None
 
 
 def check_same(task: Task) -> None:
-    """A run that was begun stays as it was asked for, done or not."""
+    """Refuse a task whose run was begun with another training config."""
     out = Path(task["out"])
     if not (out / ASKED).exists():
         return
@@ -89,13 +89,13 @@ def check_same(task: Task) -> None:
 
 
 def why_diverged(run: Run) -> str | None:
-    """What ended a training that went wrong; None if none did."""
+    """Why a training diverged; None if it did not."""
     path = run.path / DIVERGED
     return sealed_json.read(path, ("why",))["why"] if path.exists() else None
 
 
 def scores(run: Run) -> list[dict[str, Any]]:
-    """On valid, of a training that ended well: so there are some."""
+    """The lines of metrics with scores on valid; a training that ended well has some."""
     lines = [line for line in run.metrics if "valid_loss" in line]
     if not lines:
         raise ValueError(
@@ -106,7 +106,7 @@ def scores(run: Run) -> list[dict[str, Any]]:
 
 
 def is_done(out: Path | str) -> bool:
-    """Whether there is a run that has spent its budget, or diverged; nothing is built to know it."""
+    """Whether there is a run that has spent its budget, or diverged, found out without building the model."""
     run = Run(Path(out))
     if not (run.path / ASKED).exists():
         return False
@@ -134,7 +134,7 @@ def _begun(task: Task, out: Path) -> tuple[Run, Data | None]:
 
 
 def _wait_for(out: Path) -> None:
-    """A process whose owner was killed ends a moment later, and holds its run until then."""
+    """Wait for the lock of a run: a process whose owner was killed ends a moment later, and holds it until then."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(out / ".lock")
@@ -146,27 +146,27 @@ def _wait_for(out: Path) -> None:
 
 @contextmanager
 def _scratch(task: Task) -> Iterator[Path]:
-    """A folder for a task, which is the same the next time, unless a process that was thought lost still holds it."""
+    """A folder for a task, the same one each time, unless a process that was thought lost still holds it."""
     from filelock import FileLock, Timeout
 
     home = cache.folder() / "trainings"
     home.mkdir(parents=True, exist_ok=True)
-    place = home / cache.key(**{name: task.get(name) for name in ("model", "data", "train", "changes", "out")})
-    lock = FileLock(home / f".{place.name}.lock")
+    folder = home / cache.key(**{name: task.get(name) for name in ("model", "data", "train", "changes", "out")})
+    lock = FileLock(home / f".{folder.name}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        place = Path(mkdtemp(dir=home))
+        folder = Path(mkdtemp(dir=home))
     try:
-        yield place / "run"
-        shutil.rmtree(place, ignore_errors=True)
+        yield folder / "run"
+        shutil.rmtree(folder, ignore_errors=True)
     finally:
         lock.release()
 
 
 @contextmanager
 def _own_threads() -> Iterator[None]:
-    """A run that goes on takes as many threads as it had; the next one does not."""
+    """Restore the number of threads, which a continued run sets to its own."""
     threads = torch.get_num_threads()
     try:
         yield

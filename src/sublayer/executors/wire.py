@@ -1,4 +1,4 @@
-"""What becomes of one task, as data: it crosses to another process and back without a pickle of ours."""
+"""A task and its result as plain data, to cross to another process and back without pickle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sublayer.executors.pool import Function
 
 
 def name_of(function: Function) -> str:
-    """`module:function`, by which another process finds it."""
+    """`module:function`, by which another process imports it."""
     module, name = function.__module__, function.__qualname__
     if module == "__main__" or "<" in name:
         raise ValueError(
@@ -24,7 +24,7 @@ def name_of(function: Function) -> str:
 
 
 def perform(function: str, task: Any) -> dict[str, Any]:
-    """Do a task; what a user should read comes back as `refused`, what is a mistake of ours as `failed`."""
+    """Run a task. An error for the user comes back as `refused`, a defect of ours as `failed`."""
     try:
         module, _, name = function.partition(":")
         return {"result": getattr(importlib.import_module(module), name)(task)}
@@ -46,10 +46,10 @@ def read(answer: dict[str, Any]) -> Any:
 
 
 def get_ready(paths: Sequence[str], plugins: Sequence[str]) -> None:
-    """Import what whoever asks has imported."""
+    """Import the plug-ins that the caller has imported."""
     sys.path.extend(path for path in paths if path not in sys.path)
     if not plugins and not entry_points(group="sublayer.plugins"):
-        return  # a process that needs no torch starts ten times as fast
+        return  # a process without torch starts ten times as fast
     from sublayer.plugins import load_installed_plugins, load_plugin
 
     load_installed_plugins()

@@ -1,4 +1,4 @@
-"""A process that does what it is told, line by line: `python -m sublayer.executors.worker [PLUGIN …]`."""
+"""A process that runs tasks, one per line of its input: `python -m sublayer.executors.worker [PLUGIN …]`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sublayer.executors.wire import get_ready, perform
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches whoever asks, and that ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the owner, which ends this process
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a task prints is not an answer
+    os.dup2(2, 1)  # what a task prints must not mix with answers
     logging.getLogger("sublayer").addHandler(Relay(answers))
     asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
     threading.Thread(target=listen, args=(asked,), daemon=True).start()
@@ -28,30 +28,30 @@ def main() -> None:
         refused = {"refused": str(error)}
     while True:
         task = asked.get()
-        say(answers, refused or perform(task["function"], task["task"]))
+        write(answers, refused or perform(task["function"], task["task"]))
 
 
 def listen(asked: SimpleQueue[dict[str, Any]]) -> None:
-    """Tasks as they come. Whoever asks may be killed; then this process ends, too, in the midst of a task."""
+    """Read tasks. When the owner is killed, this process ends, too, even in the middle of a task."""
     for line in sys.stdin.buffer:
         asked.put(json.loads(line))
     os._exit(1)
 
 
-def say(answers: BinaryIO, answer: dict[str, Any]) -> None:
+def write(answers: BinaryIO, answer: dict[str, Any]) -> None:
     answers.write(json.dumps(answer).encode() + b"\n")
     answers.flush()
 
 
 class Relay(logging.Handler):
-    """Warnings go to whoever asks."""
+    """Sends warnings to the owner."""
 
     def __init__(self, answers: BinaryIO) -> None:
         super().__init__(logging.WARNING)
         self.answers = answers
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(self.answers, {"warning": record.getMessage()})
+        write(self.answers, {"warning": record.getMessage()})
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Measurement: what a model takes on this device, in time and in memory.
+"""Measurement: the latency and memory of models on this device.
 
-measure(configs)            reads whole models, each in a process of its own
-Predictor(setting)          predicts any model from a table of its sublayers, measured once a device and kept
+measure(configs)            measures whole models, each in a process of its own
+Predictor(setting)          predicts any model from a table of its sublayers, which is measured once per device
 
-Everything that is timed is a model: an entry of the table is read off one that repeats the same sublayer, each time
-with weights of its own, since a lone sublayer, whose weights stay in the caches, looks up to twice as fast.
+Everything that is timed is a whole model: an entry of the table comes from one that repeats the same sublayer, each
+time with its own weights, since a single sublayer, whose weights stay in the caches, is up to twice as fast.
 """
 
 from sublayer.measurement.device import fingerprint

@@ -1,4 +1,4 @@
-"""Memory that a call asks for, as PyTorch's allocators count it."""
+"""Memory that a call allocates, as PyTorch's allocators count it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 
 @dataclass(frozen=True)
 class Allocated:
-    """Bytes beyond what was there before the call."""
+    """Bytes beyond those allocated before the call."""
 
     peak: int
     kept: int
-    """What is still there when the call has returned, its result included."""
+    """Bytes still allocated when the call has returned, its result included."""
 
 
 def allocated(run: Callable[[], object], device: str = "cpu") -> Allocated:
     if torch.device(device).type != "cpu":
         return _on_accelerator(run, device)
-    # The allocator tells the profiler of every block, also of those inside one operation, and nothing else changes.
+    # The allocator reports every block to the profiler, also those inside one operation; nothing else changes.
     with torch.autograd.profiler.profile(profile_memory=True) as profile:
         result = run()
     there = peak = 0

@@ -1,4 +1,4 @@
-"""Timing: as many repeats as the spread asks for, told by their median; each beside a yardstick."""
+"""Timing: the median of as many repeats as its spread requires, each next to a reference load."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 LEAST = 5
-"""Repeats, however alike they are."""
+"""Least number of repeats."""
 WARM_UP = 3
 BESIDE = 0.1
-"""Time for the yardstick, as a share of a run's: next to a long run, one would be a matter of luck."""
+"""Time for the reference load, as a share of a run's: next to a long run, a single one would be too noisy."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """In seconds: the median, and an interval that holds the true one 95 times in 100."""
+    """In seconds: the median and its 95 % confidence interval."""
 
     median: float
     low: float
     high: float
     repeats: int
     pace: float
-    """Seconds of the yardstick beside it: its median."""
+    """Median seconds of the reference load next to it."""
 
 
 def timed(
     run: Callable[[], object],
-    yardstick: Callable[[], object],
+    reference: Callable[[], object],
     prepare: Callable[[], object] = lambda: None,
     *,
     tolerance: float = 0.02,
     seconds: float = 2.0,
     now: Callable[[], float] = time.perf_counter,
 ) -> Timing:
-    """Run until the median is known to within `tolerance`, or for so many `seconds`; at least five times."""
+    """Run until the median is known to within `tolerance`, or for `seconds`; at least LEAST times."""
 
     def once(work: Callable[[], object]) -> float:
         start = now()
@@ -45,14 +45,14 @@ def timed(
     long = short = 0.0
     for _ in range(WARM_UP):
         prepare()
-        long, short = once(run), once(yardstick)
+        long, short = once(run), once(reference)
     beside = max(1, round(BESIDE * long / short) if short else 1)
-    took, paces = [], [once(yardstick)]
+    took, paces = [], [once(reference)]
     begun = now()
     while len(took) < LEAST or (spread(took) > tolerance and now() - begun < seconds):
         prepare()
         took.append(once(run))
-        paces += [once(yardstick) for _ in range(beside)]
+        paces += [once(reference) for _ in range(beside)]
     return Timing(median(took), *interval(took), len(took), median(paces))
 
 
@@ -62,9 +62,9 @@ def median(values: list[float]) -> float:
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """Of the median, by order statistics, which asks nothing of how values are distributed."""
+    """95 % interval of the median, by order statistics, for any distribution."""
     there, n = sorted(values), len(values)
-    below = max(0, math.floor((n - 1 - 1.96 * math.sqrt(n)) / 2))  # on the safe side where repeats are few
+    below = max(0, math.floor((n - 1 - 1.96 * math.sqrt(n)) / 2))  # conservative where repeats are few
     return there[below], there[n - 1 - below]
 
 

@@ -1,4 +1,4 @@
-"""The device, as far as figures depend on it; stored with each of them."""
+"""The fingerprint of a device: everything that measured figures depend on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ OF_FIGURES = ("processor", "system", "device", "attention", "threads", "torch", 
 
 
 def fingerprint(device: str = "cpu", threads: int | None = None) -> dict[str, Any]:
-    """What this process runs on, as plain JSON; `id` is the same where all the rest is."""
+    """The device of this process, as plain JSON; `id` is a hash of the rest."""
     here = environment(device)
-    told = {name: here[name] for name in OF_FIGURES} | {"cores": os.cpu_count()}
-    told["threads"] = threads or told["threads"]
-    return {**told, "id": hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]}
+    facts = {name: here[name] for name in OF_FIGURES} | {"cores": os.cpu_count()}
+    facts["threads"] = threads or facts["threads"]
+    return {**facts, "id": hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]}

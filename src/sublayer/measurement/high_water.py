@@ -1,4 +1,4 @@
-"""The high-water mark of a process: the most memory it ever held, as the system counts it."""
+"""The high-water mark of a process: its largest resident memory, as the system counts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATUS = Path("/proc/self/status")
 
 
 def rise(run: Callable[[], object]) -> int:
-    """Bytes by which a call raises the mark; sound only in a process that has done little else."""
+    """Bytes by which a call raises the mark; exact only in a process that has done little else."""
     settle()
     before = mark()
     run()
@@ -25,10 +25,10 @@ def rise(run: Callable[[], object]) -> int:
 
 
 def settle() -> bool:
-    """Bring the mark down to what is in use now; False where the system cannot."""
+    """Reset the mark to what is in use now; False where the system cannot."""
     gc.collect()
     try:
-        # Else pages that were freed, and that the allocator kept, would be filled again unseen.
+        # Else freed pages that the allocator still holds would be used again without raising the mark.
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
     except (AttributeError, OSError):
@@ -37,7 +37,7 @@ def settle() -> bool:
 
 
 def mark() -> int:
-    """Bytes; 0 where the system does not say."""
+    """Bytes; 0 where the system does not report it."""
     if STATUS.exists():
         lines = STATUS.read_text().splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
@@ -47,7 +47,7 @@ def mark() -> int:
 
 
 def held() -> int:
-    """Bytes in use now; the mark where the system does not say."""
+    """Bytes in use now; the mark where the system does not report them."""
     if STATUS.exists():
         lines = STATUS.read_text().splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), 0)

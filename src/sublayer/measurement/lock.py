@@ -1,4 +1,4 @@
-"""Turns: on one machine one process measures at a time; two would disturb each other's readings."""
+"""A lock per machine: only one process measures at a time, as two would disturb each other."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sublayer.files import cache
 log = logging.getLogger("sublayer.measurement")
 
 PATIENCE = 1.0
-"""Seconds to wait before it is said."""
+"""Seconds to wait before a warning."""
 
 
-def turn() -> AbstractContextManager[object]:
-    """Wait for it; who has it may ask again. The system frees that of a process that dies."""
+def measuring_lock() -> AbstractContextManager[object]:
+    """Wait for the lock; its holder may take it again. The system frees the lock of a process that dies."""
     from filelock import FileLock, Timeout
 
-    # By the machine's name, since machines may share a cache.
+    # Named after the machine, since machines may share a cache.
     path = cache.folder() / "measurement" / f".{socket.gethostname()}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def turn() -> AbstractContextManager[object]:
         try:
             return lock.acquire(timeout=PATIENCE)
         except Timeout:
-            log.warning("another process is measuring on this machine, and would be disturbed: waiting for it to end")
+            log.warning("another process is measuring on this machine; waiting for it to end")
             return lock.acquire()
-    except OSError:  # a cache that cannot be written: nothing else is wanted of it
+    except OSError:  # the cache cannot be written: measure without the lock
         return nullcontext()

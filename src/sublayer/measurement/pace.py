@@ -1,7 +1,7 @@
-"""Pace: how fast a device is on the whole, and how far one reading can be trusted.
+"""Pace: how fast a device usually is, and how noisy one reading is.
 
-A reading taken while the yardstick ran slow is brought back to the usual pace, though not by all of it: the yardstick
-wavers by itself. How much of it shows in the times is fitted to what was read twice.
+A reading taken while the reference load ran slowly is scaled to the usual pace, though not fully: the reference load is
+noisy, too. The share to correct is fitted to models that were measured twice.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from sublayer.measurement.clock import median
 from sublayer.measurement.reading import Reading
 
 BELIEF = 0.5
-"""Share of the yardstick's pace in the times, before there is evidence."""
+"""Share of the reference's slowdown that times have, before there is evidence."""
 FEW = 20
-"""Pairs that outweigh it."""
+"""Number of pairs that weigh as much as that prior."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    yardstick: float
-    """Seconds, usually."""
+    reference: float
+    """Its usual seconds."""
     share: float
-    """Of the yardstick's going slow or fast, in logarithms, that times have, too."""
-    wavering: float
-    """Deviation of a time that was read twice, in logarithms."""
+    """Share of the reference's slowdown, in logarithms, that times have."""
+    noise: float
+    """Standard deviation of a time measured twice, in logarithms."""
 
     @classmethod
     def of(cls, readings: Collection[Sequence[Reading]]) -> Pace:
@@ -40,10 +40,10 @@ class Pace:
         share = min(1.0, max(0.0, float((pace @ time + BELIEF * weight) / (pace @ pace + weight)))) if pairs else BELIEF
         rest = time - share * pace
         # Two readings differ by √2 deviations of one, and their mean has 1/√2 of it.
-        wavering = float(np.median(np.abs(rest)) / 0.6745 / 2) if pairs else 0.0
-        return cls(usual, share, wavering)
+        noise = float(np.median(np.abs(rest)) / 0.6745 / 2) if pairs else 0.0
+        return cls(usual, share, noise)
 
     def usual(self, readings: Sequence[Reading]) -> float:
         """The time of a model in seconds, as if the device had been at its usual pace."""
-        times = [math.log(one.latency) - self.share * math.log(one.pace / self.yardstick) for one in readings]
+        times = [math.log(one.latency) - self.share * math.log(one.pace / self.reference) for one in readings]
         return math.exp(sum(times) / len(times))

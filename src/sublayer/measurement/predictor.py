@@ -1,10 +1,10 @@
-"""Predictor: any model's time and memory on this device, from what its sublayers take.
+"""Predictor: the latency and memory of a model on this device, from those of its sublayers.
 
     latency  ≈ c · (frame + Σ sublayers)      c = exp(a + b·ln weights + d·ln sublayers), fitted to whole models
     memory   =  weights + Σ state + the highest point of the pass, sublayer by sublayer
 
-Small models keep their weights in the caches and large ones do not, deep ones call more often: what that changes is
-smooth in both, so three numbers correct it, fitted in logarithms to at most thirty whole models.
+Weights of small models stay in the caches, those of large ones do not; deep models make more calls. Both effects are
+smooth, so three numbers correct them, fitted in logarithms to at most thirty whole models.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import numpy as np
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
 from sublayer.measurement.specimen import Kind, Specimens
-from sublayer.measurement.table import Entry, Table, Told
+from sublayer.measurement.table import Entry, OnProgress, Table
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 
 MOST = 30
-"""Whole models to calibrate on."""
+"""Largest number of whole models to calibrate on."""
 RIDGE = 0.05
-"""How much evidence it takes to believe that a correction is more than a constant."""
+"""Ridge penalty on the slopes of the correction."""
 TOLERANCE, SECONDS = 0.02, 1.0
-"""How well a whole model's time is to be known, and for how long that is tried."""
+"""Relative precision wanted of a whole model's time, and the longest time to measure it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Errors:
-    """Predicted against measured, over models the predictor was not fitted to."""
+    """Predictions and measurements of models that the predictor was not fitted to."""
 
     predicted: list[float]
     measured: list[float]
@@ -51,7 +51,7 @@ class Errors:
 
     @property
     def median(self) -> float:
-        """Median absolute error of the latency, as a share."""
+        """Median relative error of the latency."""
         return float(np.median(self.each))
 
     @property
@@ -60,7 +60,7 @@ class Errors:
 
     @property
     def memory(self) -> float:
-        """Median absolute error of the memory, as a share."""
+        """Median relative error of the memory."""
         pairs = zip(self.predicted_memory, self.measured_memory, strict=True)
         return float(np.median([abs(p / m - 1) for p, m in pairs]))
 
@@ -75,7 +75,7 @@ class Errors:
 
 
 class Predictor:
-    """What it has not seen yet it measures, so the first predictions take a while; `learn` does that ahead."""
+    """Sublayers it does not know are measured, so the first predictions take a while; `learn` does that ahead."""
 
     def __init__(
         self,
@@ -88,34 +88,34 @@ class Predictor:
         self.setting = self.table.setting
         self.coefficients = np.zeros(3)
 
-    def learn(self, configs: Sequence[Model.Config], told: Told = lambda done, total: None) -> None:
-        """Measure the sublayers that these models are made of, and what lies around them."""
-        rungs = [rung for config in configs for kind in self._kinds(config) for rung, _ in self.table.rungs(*kind)]
-        self.table.learn(rungs, told)
+    def learn(self, configs: Sequence[Model.Config], on_progress: OnProgress = lambda done, total: None) -> None:
+        """Measure the sublayers of these models, and the models without sublayers."""
+        points = [point for config in configs for kind in self._kinds(config) for point, _ in self.table.points(*kind)]
+        self.table.learn(points, on_progress)
 
     def predict(self, config: Model.Config) -> Estimate:
         time, features, memory = self._raw(config)
         return Estimate(time * math.exp(float(features @ self.coefficients)), memory)
 
-    def calibrate(self, configs: Sequence[Model.Config], told: Told = lambda done, total: None) -> None:
-        """Fit the correction to whole models of the kind that will be asked for."""
+    def calibrate(self, configs: Sequence[Model.Config], on_progress: OnProgress = lambda done, total: None) -> None:
+        """Fit the correction to whole models like those to be predicted."""
         if len(configs) > MOST:
-            raise ValueError(f"{len(configs)} models to calibrate on; at most {MOST} are meant")
+            raise ValueError(f"{len(configs)} models to calibrate on; give at most {MOST}")
         rows = [self._raw(config) for config in configs]
-        readings = self._whole(configs, told)
+        readings = self._whole(configs, on_progress)
         found = [math.log(self.table.pace.usual([one]) / raw) for one, (raw, _, _) in zip(readings, rows, strict=True)]
         x = np.array([features for _, features, _ in rows])
-        # A constant is free; the slopes have to earn their place.
+        # The constant is not penalised, the slopes are.
         penalty = RIDGE * len(rows) * np.diag([0.0, 1.0, 1.0])
         centred = x - np.array([0.0, *x[:, 1:].mean(0)])
         slopes = np.linalg.solve(centred.T @ centred + penalty, centred.T @ np.array(found))
         slopes[0] -= x[:, 1:].mean(0) @ slopes[1:]
         self.coefficients = slopes
 
-    def check(self, configs: Sequence[Model.Config], told: Told = lambda done, total: None) -> Errors:
-        """How wrong it is, on models it should not have been calibrated on."""
+    def check(self, configs: Sequence[Model.Config], on_progress: OnProgress = lambda done, total: None) -> Errors:
+        """Predict and measure models; they should not be those it was calibrated on."""
         estimates = [self.predict(config) for config in configs]
-        readings = self._whole(configs, told)
+        readings = self._whole(configs, on_progress)
         return Errors(
             [one.latency for one in estimates],
             [self.table.pace.usual([one]) for one in readings],
@@ -124,13 +124,13 @@ class Predictor:
         )
 
     def read(self, config: Model.Config) -> Reading:
-        """A whole model, measured; kept like the rest."""
+        """A whole model, measured and stored in the table."""
         return self.table.whole(config, self.setting.remembered(config), tolerance=TOLERANCE, seconds=SECONDS)
 
-    def _whole(self, configs: Sequence[Model.Config], told: Told) -> list[Reading]:
+    def _whole(self, configs: Sequence[Model.Config], on_progress: OnProgress) -> list[Reading]:
         readings = []
         for n, config in enumerate(configs):
-            told(n, len(configs))
+            on_progress(n, len(configs))
             readings.append(self.read(config))
         return readings
 
@@ -145,7 +145,7 @@ class Predictor:
         self.close()
 
     def _raw(self, config: Model.Config) -> tuple[float, np.ndarray, int]:
-        """Seconds before the correction, what the correction is made from, and bytes."""
+        """Seconds before the correction, the features of the correction, and bytes."""
         frame, *sublayers = (self.table.entry(*kind) for kind in self._kinds(config))
         weights = 4 * config.cost().params
         time = frame.latency + sum(entry.latency for entry in sublayers)
@@ -153,7 +153,7 @@ class Predictor:
         return time, features, weights + int(_highest(frame, sublayers))
 
     def _kinds(self, config: Model.Config) -> list[tuple[Kind, int, int | None, int]]:
-        """What the table is asked for: the frame, then each sublayer."""
+        """The entries to look up: the frame, then each sublayer."""
         if len(config.stacks) != 1:
             raise ConfigError(f"{config.tag}: only models with one stack are predicted; measure this one whole")
         self.setting.check(config)
@@ -163,7 +163,7 @@ class Predictor:
 
 
 def _highest(frame: Entry, sublayers: list[Entry]) -> float:
-    """State before the pass, and the highest point of what the pass adds to it."""
+    """State before the pass, and the peak of what the pass adds to it."""
     there, highest = 0.0, 0.0
     for entry in sublayers:
         highest = max(highest, there + entry.kept + entry.passing)

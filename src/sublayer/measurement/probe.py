@@ -1,4 +1,4 @@
-"""What the measuring process does: one model built, its memory read, its pass timed."""
+"""The work of the measuring process: build a model, measure its memory, time its pass."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from sublayer.measurement.allocations import allocated
 from sublayer.measurement.clock import timed
 from sublayer.measurement.device import fingerprint
 from sublayer.measurement.reading import Memory, Reading
-from sublayer.measurement.reference_load import Yardstick
+from sublayer.measurement.reference_load import ReferenceLoad
 from sublayer.measurement.setting import Setting
 from sublayer.nn.model import Model
 from sublayer.papers.registry import config as paper
 
 
 def probe(task: dict[str, Any]) -> dict[str, Any]:
-    """Plain data in and out: a config, a setting and how long to look; a reading."""
+    """From plain data, a config, a setting and the time to spend, to a reading as plain data."""
     config, setting = Model.Config.parse(task["config"]), Setting.parse(task["setting"])
     try:
         return read(config, setting, task["tolerance"], task["seconds"], task["alone"]).dump()
     except (RuntimeError, MemoryError) as error:
-        if not str(error):  # an abstract method, which no config should reach
+        if not str(error):  # a NotImplementedError of ours, not a refusal
             raise
         raise ValueError(f"the model cannot be run here: {str(error).splitlines()[0]}") from None
 
@@ -46,15 +46,15 @@ def read(config: Model.Config, setting: Setting, tolerance: float, seconds: floa
     found = allocated(made.pop().run, setting.device)
     again = passes.make(model, setting)
     again.prepare()
-    run, yardstick = (_settled(work, setting.device) for work in (again.run, Yardstick(setting.device)))
-    timing = timed(run, yardstick, again.prepare, tolerance=tolerance, seconds=seconds)
+    run, reference = (_synchronised(work, setting.device) for work in (again.run, ReferenceLoad(setting.device)))
+    timing = timed(run, reference, again.prepare, tolerance=tolerance, seconds=seconds)
     memory = Memory(passes.weights(model), carried.kept, found.peak, found.kept)
-    told = timing.median, timing.low, timing.high, timing.repeats, timing.pace
-    return Reading(*told, memory, fingerprint(setting.device, setting.threads), mark)
+    times = timing.median, timing.low, timing.high, timing.repeats, timing.pace
+    return Reading(*times, memory, fingerprint(setting.device, setting.threads), mark)
 
 
 def _high_water(model: Model, setting: Setting, before: int) -> int | None:
-    """Bytes beyond `before` while the pass runs; what building and preparing needed for a moment is forgotten."""
+    """Bytes beyond `before` while the pass runs, without the peaks of building and preparing."""
     made = passes.make(model, setting)
     if setting.device != "cpu" or not high_water.settle():
         return None
@@ -62,8 +62,8 @@ def _high_water(model: Model, setting: Setting, before: int) -> int | None:
     return high_water.mark() - before
 
 
-def _settled(run: Callable[[], object], device: str) -> Callable[[], object]:
-    """A call that returns when its work is done."""
+def _synchronised(run: Callable[[], object], device: str) -> Callable[[], object]:
+    """A call that returns when its work on the device is done."""
     if torch.device(device).type == "cpu":
         return run
 
@@ -75,7 +75,7 @@ def _settled(run: Callable[[], object], device: str) -> Callable[[], object]:
 
 
 def _warm_up(setting: Setting) -> None:
-    """Load what any model loads: code, threads, the matrix library's buffers; none of it is the model's memory."""
+    """Load what every model loads: code, threads, the matrix library's buffers; none of it is the model's memory."""
     small = paper("gpt2").but({"s.heads": 2}, dim=64, layout="(sf)x2", vocab=256, position="rotary")
     made = passes.make(passes.build(small, setting.device), setting.but(length=64, memory=None))
     made.run()

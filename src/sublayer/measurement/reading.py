@@ -1,4 +1,4 @@
-"""Reading: one model's time and memory, as they were measured."""
+"""Reading: the measured latency and memory of one model."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 NOISY = 0.4
-"""The spread of a median beyond which it says nothing."""
+"""The spread of a median above which it is useless."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """In bytes, at the moment when most is in use."""
+    """In bytes, at the peak of the pass."""
 
     weights: int
     state: int
-    """What is carried into the pass."""
+    """State before the pass."""
     peak: int
-    """What the pass allocates, at most at once."""
+    """What the pass allocates, at its peak."""
     kept: int
-    """What of that is still there at its end: state it has added, and its result."""
+    """What of that is still allocated at its end: state it has added, and its result."""
 
     @property
     def total(self) -> int:
@@ -32,14 +32,14 @@ class Reading:
     """Seconds: the median."""
     low: float
     high: float
-    """The median's interval: 95 of 100 such hold the true one."""
+    """95 % interval of the median."""
     repeats: int
     pace: float
-    """Seconds of a fixed piece of work beside it, which tells whether the device was slow just then."""
+    """Seconds of the reference load next to it, which shows whether the device was slow at that moment."""
     parts: Memory
     device: dict[str, Any]
     high_water: int | None = None
-    """Bytes by which the process that held nothing but this model grew; None where it held others before."""
+    """Bytes by which a process that held only this model grew; None where it held others before."""
 
     @property
     def memory(self) -> int:
@@ -52,7 +52,7 @@ class Reading:
 
     @property
     def noise(self) -> str | None:
-        """What is wrong with a median that says nothing; None if it says something."""
+        """Why the median is useless; None if it is not."""
         if self.spread <= NOISY:
             return None
         return (
@@ -65,5 +65,5 @@ class Reading:
 
     @classmethod
     def read(cls, data: dict[str, Any]) -> Reading:
-        told = {name: value for name, value in data.items() if name != "memory"}
-        return cls(**{**told, "parts": Memory(**data["parts"])})
+        fields = {name: value for name, value in data.items() if name != "memory"}
+        return cls(**{**fields, "parts": Memory(**data["parts"])})

@@ -1,6 +1,6 @@
-"""Yardstick: a fixed piece of work, timed beside every run, that tells how fast the device happens to be.
+"""The reference load: fixed work, timed next to every run, which shows how fast the device is at that moment.
 
-Neighbours on a shared host, heat and frequency move all times, by a third within seconds where machines are rented.
+Other users of a shared host, heat and clock frequency change all times, on rented machines by a third within seconds.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import torch
 from torch.nn import functional as F
 
 ROWS, WIDE, MATRICES, SMALL = 64, 512, 3, 20
-"""Matrix products as in a model, on weights of 12 MB, and small operations, whose time is not in the numbers."""
+"""Matrix products as in a model, on weights of 12 MB, and small operations, whose time is mostly overhead."""
 
 
-class Yardstick:
+class ReferenceLoad:
     def __init__(self, device: str) -> None:
         self.x = torch.ones(ROWS, WIDE, device=device)
         self.matrices = [torch.ones(4 * WIDE, WIDE, device=device) for _ in range(MATRICES)]

@@ -1,7 +1,7 @@
-"""Smoothing: what sizes measured apart have to say about each other.
+"""Smoothing: a curve through the times of different sizes.
 
-Times go up with sizes in a few known ways: a constant, the widths, their products. The more a device wavers, the more
-an odd reading is taken for wavering and drawn to that curve; on a steady one, readings stay as they are.
+Times depend on sizes by a constant, the widths and their products. The noisier a device is, the more a reading is moved
+to the fitted curve; on a quiet one, readings stay as they are.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 LEAST = 8
-"""Sizes without which there is no curve to speak of."""
+"""Least number of sizes for a fit."""
 SWEEPS = 20
 OUTLIER = 2.0
-"""Residuals beyond so many median ones count for less."""
+"""Residuals above this many times the median one get less weight."""
 
 
-def smooth(sizes: Sequence[tuple[int, int | None]], seconds: Sequence[float], wavering: float) -> list[float]:
-    """Each time drawn to the curve through all. sizes: (dim, inner). wavering: the deviation of one in logarithms."""
+def smooth(sizes: Sequence[tuple[int, int | None]], seconds: Sequence[float], noise: float) -> list[float]:
+    """Each time moved towards the curve through all. sizes: (dim, inner). noise: deviation of a time, in logarithms."""
     found = np.array(seconds)
     if len(found) < LEAST or not (found > 0).all():
         return list(seconds)
@@ -26,13 +26,13 @@ def smooth(sizes: Sequence[tuple[int, int | None]], seconds: Sequence[float], wa
     if not (curve > 0).all():
         return list(seconds)
     off = np.log(found / curve)
-    true = max(0.0, float(np.median(np.abs(off)) / 0.6745) ** 2 - wavering**2)
-    trust = true / (true + wavering**2) if wavering else 1.0
+    true = max(0.0, float(np.median(np.abs(off)) / 0.6745) ** 2 - noise**2)
+    trust = true / (true + noise**2) if noise else 1.0
     return [float(value) for value in curve * np.exp(trust * off)]
 
 
 def _ways(sizes: Sequence[tuple[int, int | None]]) -> np.ndarray:
-    """How a time can depend on sizes, a column each."""
+    """The terms of the fit, one column each."""
     dim = np.array([float(d) for d, _ in sizes])
     inner = dim if sizes[0][1] is None else np.array([float(f or 0) for _, f in sizes])
     columns = (
@@ -42,7 +42,7 @@ def _ways(sizes: Sequence[tuple[int, int | None]]) -> np.ndarray:
 
 
 def _fit(ways: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Least squares of relative errors, outliers weighed less; shares that come out negative are left out."""
+    """Least squares of relative errors, outliers down-weighted; terms with a negative coefficient are dropped."""
     weights = np.ones_like(seconds)
     used = list(range(ways.shape[1]))
     curve = seconds

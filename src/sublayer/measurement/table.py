@@ -1,8 +1,8 @@
-"""The table of a device: what each kind of sublayer takes, measured when first asked for and kept.
+"""The table of a device: time and memory of each kind of sublayer, measured when first needed and stored.
 
-A device has good and bad seconds. So what can be foreseen is measured in an order drawn at random, and then once more
-in another: sizes that are used together are not all read in the same bad second, and what differs between the two
-readings tells how far to trust them.
+The speed of a device changes from second to second. So sublayers are measured in random order, and then once more in
+another: sizes that are used together are not all measured in the same slow second, and the difference between the two
+readings shows how noisy they are.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sublayer.nn.model import Model
 from sublayer.runs import Lines
 
 TOLERANCE, SECONDS = 0.03, 0.25
-"""How well a specimen's time is to be known, and for how long that is tried each time."""
+"""Relative precision wanted of a specimen's time, and the longest time to measure it."""
 ROUNDS = 2
 
-Told = Callable[[int, int], None]
-"""Hears how many readings of how many are done."""
+OnProgress = Callable[[int, int], None]
+"""Called with the number of readings done, and of all."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Entry:
     state: float
     """Bytes carried into the pass."""
     kept: float
-    """Bytes that it leaves behind: state it has added."""
+    """Bytes that stay allocated: state it has added."""
     passing: float
     """Bytes beyond those while it runs."""
 
@@ -58,8 +58,8 @@ NOTHING = Entry(0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Rung:
-    """A kind of sublayer at sizes at which it is measured."""
+class GridPoint:
+    """A kind of sublayer at sizes of the grid."""
 
     kind: Kind
     dim: int
@@ -67,8 +67,8 @@ class Rung:
     memory: int
 
     @property
-    def frame(self) -> Rung:
-        return Rung(self.kind.frame, self.dim, None, self.memory)
+    def frame(self) -> GridPoint:
+        return GridPoint(self.kind.frame, self.dim, None, self.memory)
 
     @cached_property
     def copies(self) -> int:
@@ -84,7 +84,7 @@ class Rung:
 
 
 class Table:
-    """Readings on disk, one file for each device and setting; entries are made of them."""
+    """Readings on disk, one file for each device and setting, and the entries computed from them."""
 
     def __init__(self, setting: Setting, folder: Path | str | None = None, plugins: Sequence[str] = ()) -> None:
         self.setting, self.plugins = setting.resolved(), plugins
@@ -93,66 +93,66 @@ class Table:
         self.lines = Lines(cache.folder(folder) / "measurement" / name)
         self._readings: dict[str, list[Reading]] = {}
         self._pace: Pace | None = None
-        self._rungs: dict[Rung, Entry] = {}
-        self._entries: dict[Rung, Entry] = {}
-        self._beside: dict[Rung, list[tuple[Rung, float]]] = {}
+        self._points: dict[GridPoint, Entry] = {}
+        self._entries: dict[GridPoint, Entry] = {}
+        self._neighbours: dict[GridPoint, list[tuple[GridPoint, float]]] = {}
         self._size = 0
         self._worker: Worker | None = None
 
     def entry(self, kind: Kind, dim: int, inner: int | None, memory: int) -> Entry:
-        """Between the rungs beside its sizes; what is missing is measured."""
-        asked = Rung(kind, dim, inner, memory)
+        """Interpolated between grid points; those not measured yet are measured."""
+        asked = GridPoint(kind, dim, inner, memory)
         if asked not in self._entries:
-            beside = self.rungs(kind, dim, inner, memory)
-            self._entries[asked] = sum((self._at(rung) * share for rung, share in beside), NOTHING)
+            neighbours = self.points(kind, dim, inner, memory)
+            self._entries[asked] = sum((self._at(point) * share for point, share in neighbours), NOTHING)
         return self._entries[asked]
 
-    def rungs(self, kind: Kind, dim: int, inner: int | None, memory: int) -> list[tuple[Rung, float]]:
-        """With their shares; found once, as whether a size can be takes a config to know."""
-        asked = Rung(kind, dim, inner, memory)
-        if asked not in self._beside:
-            self._beside[asked] = self._find(asked)
-        return self._beside[asked]
+    def points(self, kind: Kind, dim: int, inner: int | None, memory: int) -> list[tuple[GridPoint, float]]:
+        """Grid points with their weights. Cached, as it takes a config to know whether a size is valid."""
+        asked = GridPoint(kind, dim, inner, memory)
+        if asked not in self._neighbours:
+            self._neighbours[asked] = self._find(asked)
+        return self._neighbours[asked]
 
-    def _find(self, asked: Rung) -> list[tuple[Rung, float]]:
+    def _find(self, asked: GridPoint) -> list[tuple[GridPoint, float]]:
         kind, dim, inner, memory = asked.kind, asked.dim, asked.inner, asked.memory
         widths = [(inner, 1.0)] if inner is None else grid.between(inner, grid.INNER)
         dims = grid.between(dim, grid.WIDTHS)
         try:
             for size, _ in dims:
                 kind.model(size, inner)
-        except ConfigError:  # a rung may not suit the heads; the size itself does
+        except ConfigError:  # a grid point may not be divisible by the heads; the size itself is
             dims = [(dim, 1.0)]
-        return [(Rung(kind, d, f, memory), share * part) for d, share in dims for f, part in widths]
+        return [(GridPoint(kind, d, f, memory), share * part) for d, share in dims for f, part in widths]
 
-    def learn(self, rungs: Collection[Rung], told: Told = lambda done, total: None) -> None:
-        """Measure what is missing, in random order, round after round.
+    def learn(self, points: Collection[GridPoint], on_progress: OnProgress = lambda done, total: None) -> None:
+        """Measure what is missing, in random order, in ROUNDS rounds.
 
-        What is learned first settles pace and curves, by its own readings alone: the same predictions follow from the
-        same table, however much is added to it later.
+        The first call fits pace and curves, from its own readings alone: so the same table gives the same predictions,
+        however many readings are added later.
         """
-        wanted = list(dict.fromkeys([*rungs, *(rung.frame for rung in rungs)]))
+        wanted = list(dict.fromkeys([*points, *(point.frame for point in points)]))
         with cache.held(self.lines.path):
             self._refresh()
         order, todo = random.Random(0), []
         for times in range(1, ROUNDS + 1):
-            missing = [rung for rung in wanted if len(self._readings.get(rung.name, [])) < times]
-            todo += [(rung, times) for rung in order.sample(missing, len(missing))]
-        for n, (rung, times) in enumerate(todo):
-            told(n, len(todo))
-            self._read(rung.name, rung.specimen, rung.memory, TOLERANCE, SECONDS, times)
+            missing = [point for point in wanted if len(self._readings.get(point.name, [])) < times]
+            todo += [(point, times) for point in order.sample(missing, len(missing))]
+        for n, (point, times) in enumerate(todo):
+            on_progress(n, len(todo))
+            self._read(point.name, point.specimen, point.memory, TOLERANCE, SECONDS, times)
         if self._pace is None and wanted:
-            self._pace = Pace.of([self._readings[rung.name][:ROUNDS] for rung in wanted])
-            self._draw(wanted)
+            self._pace = Pace.of([self._readings[point.name][:ROUNDS] for point in wanted])
+            self._fit_curves(wanted)
 
     def whole(self, config: Model.Config, memory: int, *, tolerance: float, seconds: float) -> Reading:
-        """A whole model, by a process that goes on to the next: what was read before is not read again."""
+        """A whole model, measured in the table's process; a stored reading is used again."""
         name = cache.key(config=config.hash, memory=memory)
         return self._read(name, config, memory, tolerance, seconds, 1)[0]
 
     @property
     def pace(self) -> Pace:
-        """Of this device, by what was learned first; by all there is, where nothing was."""
+        """From the readings of the first `learn`, or from all readings before it."""
         return self._pace or Pace.of(self._readings.values())
 
     def __enter__(self) -> Table:
@@ -167,41 +167,41 @@ class Table:
             self._worker.__exit__()
             self._worker = None
 
-    def _at(self, rung: Rung) -> Entry:
-        if rung not in self._rungs:
-            self._rungs[rung] = self._make(rung)
-        return self._rungs[rung]
+    def _at(self, point: GridPoint) -> Entry:
+        if point not in self._points:
+            self._points[point] = self._make(point)
+        return self._points[point]
 
-    def _make(self, rung: Rung) -> Entry:
-        readings = self._read(rung.name, rung.specimen, rung.memory, TOLERANCE, SECONDS, 1)
-        latency, parts, count = self.pace.usual(readings[:ROUNDS]), readings[0].parts, rung.copies
+    def _make(self, point: GridPoint) -> Entry:
+        readings = self._read(point.name, point.specimen, point.memory, TOLERANCE, SECONDS, 1)
+        latency, parts, count = self.pace.usual(readings[:ROUNDS]), readings[0].parts, point.copies
         passing = parts.peak - parts.kept
-        if rung.kind.part is None:
+        if point.kind.part is None:
             return Entry(latency, parts.state, parts.kept, passing)
-        frame = self._at(rung.frame)
+        frame = self._at(point.frame)
         beyond = latency - frame.latency, parts.state - frame.state, parts.kept - frame.kept
         own, state, kept = (max(value, 0.0) / count for value in beyond)
         return Entry(own, state, kept, passing)
 
-    def _draw(self, rungs: Sequence[Rung]) -> None:
-        """Curves through the rungs of each kind."""
-        self._rungs, self._entries = {}, {}
-        kinds: dict[tuple[Kind, int], list[Rung]] = {}
-        for rung in rungs:
-            kinds.setdefault((rung.kind, rung.memory), []).append(rung)
+    def _fit_curves(self, points: Sequence[GridPoint]) -> None:
+        """Fit curves through the points of each kind."""
+        self._points, self._entries = {}, {}
+        kinds: dict[tuple[Kind, int], list[GridPoint]] = {}
+        for point in points:
+            kinds.setdefault((point.kind, point.memory), []).append(point)
         for alike in kinds.values():
-            entries = [self._make(rung) for rung in alike]
-            sizes = [(rung.dim, rung.inner) for rung in alike]
-            drawn = smooth(sizes, [entry.latency for entry in entries], self.pace.wavering)
-            for rung, entry, latency in zip(alike, entries, drawn, strict=True):
-                self._rungs[rung] = Entry(latency, entry.state, entry.kept, entry.passing)
+            entries = [self._make(point) for point in alike]
+            sizes = [(point.dim, point.inner) for point in alike]
+            drawn = smooth(sizes, [entry.latency for entry in entries], self.pace.noise)
+            for point, entry, latency in zip(alike, entries, drawn, strict=True):
+                self._points[point] = Entry(latency, entry.state, entry.kept, entry.passing)
 
     def _read(
         self, name: str, config: Model.Config, memory: int, tolerance: float, seconds: float, times: int
     ) -> list[Reading]:
-        """All there are of a name, after one more if there are fewer than so many."""
+        """All readings of a name, after one more if there are fewer than `times`."""
         if len(self._readings.get(name, [])) < times:
-            with cache.held(self.lines.path):  # what another process reads meanwhile is not read again
+            with cache.held(self.lines.path):  # a reading that another process adds meanwhile is not repeated
                 self._refresh()
                 if len(self._readings.get(name, [])) < times:
                     self._worker = self._worker or Worker(self.setting, self.plugins)
@@ -214,7 +214,7 @@ class Table:
         self._refresh()
 
     def _refresh(self) -> None:
-        """What was added, by this process or by others; for whoever holds the lock."""
+        """Read what was added, by this process or by others; the caller holds the lock."""
         self.lines.mend()
         for line in self.lines.after(self._size):
             try:
@@ -222,7 +222,7 @@ class Table:
             except (KeyError, TypeError):
                 raise ValueError(
                     f"{self.lines.path}: a line is not a reading, so it was damaged or edited; remove the file, and "
-                    "what it held is measured anew"
+                    "what it held is measured again"
                 ) from None
             self._readings.setdefault(name, []).append(read)
         self._size = self.lines.size

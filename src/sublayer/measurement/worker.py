@@ -1,4 +1,4 @@
-"""A process of its own that measures: nothing else is in it, its threads are fixed, and it may die alone."""
+"""A separate process that measures: it holds nothing else, has a fixed number of threads, and may die alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from sublayer.executors import wire
 from sublayer.executors.processes import Process
 from sublayer.measurement import need
-from sublayer.measurement.lock import turn
+from sublayer.measurement.lock import measuring_lock
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
 from sublayer.nn.model import Model
@@ -24,7 +24,7 @@ def measure(
     seconds: float = 3.0,
     plugins: Sequence[str] = (),
 ) -> list[Reading]:
-    """Read whole models on this device, each in a fresh process."""
+    """Measure whole models on this device, each in a new process."""
     readings = []
     for config in configs:
         with Worker(setting or Setting(), plugins) as worker:
@@ -33,7 +33,7 @@ def measure(
 
 
 class Worker:
-    """The other end: `with Worker(setting) as worker: worker.read(config)`."""
+    """The caller's side of it: `with Worker(setting) as worker: worker.read(config)`."""
 
     def __init__(self, setting: Setting, plugins: Sequence[str] = ()) -> None:
         self.setting, self.plugins = setting.resolved(), plugins
@@ -47,12 +47,13 @@ class Worker:
         seconds: float = 2.0,
         alone: bool = False,
     ) -> Reading:
-        """memory: instead of the setting's. alone: the process has held no other model, so its mark can be told."""
+        """memory: instead of the setting's. alone: the process has held no other model, so that its high-water mark is
+        this model's."""
         setting = self.setting if memory is None else self.setting.but(memory=memory)
         setting.check(config)
         need.check(config, setting)
         how = {"tolerance": tolerance, "seconds": seconds, "alone": alone}
-        with turn():
+        with measuring_lock():
             found = self._process.ask(PROBE, {"config": config.dump(), "setting": setting.dump(), **how})
         if found is None:
             raise ValueError(
@@ -63,9 +64,9 @@ class Worker:
 
     @cached_property
     def _process(self) -> Process:
-        """Started by the first reading: that is work, too, and has to wait for its turn."""
+        """Started by the first reading: starting is work, too, and has to wait for the lock."""
         assert self.setting.threads is not None
-        # Without it the profiler, which counts memory, says so whenever it starts and stops.
+        # Without it the profiler, which counts memory, logs each start and stop.
         return Process(self.setting.threads, self.plugins, {"KINETO_LOG_LEVEL": "99"})
 
     def __enter__(self) -> Worker:

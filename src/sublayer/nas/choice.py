@@ -14,10 +14,10 @@ from sublayer.nn.config import ConfigError
 RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:/(\d+))?")
 EACH = re.compile(r"each\((.*)\)", re.DOTALL)
 WORD = re.compile(r"[A-Za-z_(][\w() ]*[\w)]|[A-Za-z_]")
-"""What needs no quotes: names, layouts."""
+"""Texts that need no quotes: names, layouts."""
 OPEN, CLOSE = "([{", ")]}"
 MOST = 100_000
-"""Values of one choice: a slip in a range is found before it fills the memory."""
+"""Largest number of values of one choice, so that a slip in a range does not fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def chooses(text: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """At every | that stands outside brackets and quotes."""
+    """Split at every | outside brackets and quotes."""
     pieces, depth, quoted, escaped = [""], 0, False, False
     for mark in text:
         if mark == '"' and not escaped:
@@ -98,9 +98,9 @@ def _values(item: str, whole: str) -> list[Any]:
         return [_value(item)]
     low, high, step = int(span[1]), int(span[2]), int(span[3] or 1)
     if step < 1:
-        raise ConfigError(f"choice {whole!r}: a step of {step} goes nowhere; take at least 1, as in 128..512/64")
+        raise ConfigError(f"choice {whole!r}: a step of {step} has no effect; take at least 1, as in 128..512/64")
     if high < low:
-        raise ConfigError(f"choice {whole!r}: {item} goes nowhere; write the lower bound first, as in 128..512/64")
+        raise ConfigError(f"choice {whole!r}: {item} is empty; write the lower bound first, as in 128..512/64")
     if (high - low) // step >= MOST:
         raise ConfigError(f"choice {whole!r}: {item} has {(high - low) // step + 1:,} values; take a larger step")
     return list(range(low, high + 1, step))
@@ -111,6 +111,8 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise ConfigError(f"choice {text[:40]}…: nested too deeply; no config has so many levels") from None
 
 
 def _text(value: Any) -> str:

@@ -27,7 +27,7 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
 
 
 def params_of(space: Space, genes: Genes) -> dict[str, Any]:
-    """Of genes that may have shorter lists than the space has."""
+    """The parameters of genes, whose lists may be shorter than the space's."""
     params: dict[str, Any] = {}
     for key, gene in genes.items():
         values = gene if space.choices[key].each else [gene]
@@ -36,7 +36,7 @@ def params_of(space: Space, genes: Genes) -> dict[str, Any]:
 
 
 def genes_of(space: Space, params: dict[str, Any]) -> Genes:
-    """Of parameters, all of them."""
+    """The genes of a complete set of parameters."""
     genes: Genes = {}
     for key, choice in space.choices.items():
         meant = {_plain(value): value for value in choice.values}
@@ -50,5 +50,5 @@ def _names(space: Space, key: str, count: int) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Optuna knows numbers, truths, words and None; all else is told as JSON."""
+    """Optuna takes numbers, booleans, strings and None; all else is passed as JSON."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)

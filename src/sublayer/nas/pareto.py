@@ -1,7 +1,7 @@
-"""Pareto fronts of points whose every coordinate is to be small.
+"""Pareto fronts of points; lower is better in every coordinate.
 
 One point dominates another if it is nowhere greater and somewhere smaller; equal points do not dominate each other, so
-a front keeps all of them.
+all of them are on the front.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 BLOCK = 256
-"""Points compared at a time, so that tables of comparisons stay near the processor."""
+"""Points compared at a time, so that the table of comparisons stays in the cache."""
 
 
 def front(points: ArrayLike) -> NDArray[np.intp]:
-    """Where the points are that no other dominates, in their order."""
-    # Sorted, whoever dominates a point comes before it.
-    points, place = np.unique(_table(points), axis=0, return_inverse=True)
+    """Indices of the points that no other dominates, in order."""
+    # In sorted order, a point comes after all that dominate it.
+    points, index = np.unique(_table(points), axis=0, return_inverse=True)
     kept = np.empty(0, dtype=np.intp)
     for start in range(0, len(points), BLOCK):
         block = np.arange(start, min(start + BLOCK, len(points)))
-        rivals = np.concatenate([kept, block])
-        not_above = np.ones((len(block), len(rivals)), dtype=bool)
+        others = np.concatenate([kept, block])
+        not_above = np.ones((len(block), len(others)), dtype=bool)
         for column in points.T:
-            not_above &= column[rivals] <= column[block, None]
+            not_above &= column[others] <= column[block, None]
         kept = np.concatenate([kept, block[not_above.sum(1) == 1]])  # itself alone
     best = np.zeros(len(points), dtype=bool)
     best[kept] = True
-    return np.flatnonzero(best[place])
+    return np.flatnonzero(best[index])
 
 
 def fronts(points: ArrayLike) -> Iterator[NDArray[np.intp]]:
-    """The front, the front of the others, and so on; places as in `points`."""
+    """The front, the front of the rest, and so on; indices as in `points`."""
     points = _table(points)
     left = np.arange(len(points))
     while len(left):

@@ -1,4 +1,4 @@
-"""How well one number ranks what another says in truth. In all functions here, higher is better; numpy only.
+"""How well a proxy ranks models, compared with the truth. In all functions here, higher is better; numpy only.
 
 | figure | question | best |
 | --- | --- | --- |
@@ -20,16 +20,16 @@ from sublayer.nas import pareto
 Array = NDArray[np.float64]
 
 LEAST = 3
-"""Models below which an order says nothing."""
+"""Least number of models that can be ranked."""
 SHARES = (0.1, 0.3, 0.5)
-"""Of the models, whose common ratio is told (Javaheripi et al. 2022)."""
+"""Shares of the models for the common ratio (Javaheripi et al. 2022)."""
 RESAMPLES = 2000
 NOTHING: dict[str, Any] = dict.fromkeys(("spearman", "low", "high", "kendall", "common", "front_distance"))
-"""What `describe` tells of too few models."""
+"""What `describe` gives for too few models."""
 
 
 def ranks(x: ArrayLike) -> Array:
-    """From 0, along the last axis; those that tie share the mean of their ranks."""
+    """Ranks from 0 along the last axis; ties share the mean of their ranks."""
     x = np.asarray(x, dtype=float)
     order = np.argsort(x, axis=-1, kind="stable")
     ordered, n = np.take_along_axis(x, order, -1), np.arange(x.shape[-1])
@@ -44,12 +44,12 @@ def ranks(x: ArrayLike) -> Array:
 
 
 def spearman(x: ArrayLike, y: ArrayLike) -> float:
-    """The correlation of ranks; NaN where all are alike."""
+    """The correlation of ranks; NaN where all values are equal."""
     return float(_correlate(ranks(x), ranks(y)))
 
 
 def interval(x: ArrayLike, y: ArrayLike, level: float = 0.95, seed: int = 0) -> tuple[float, float]:
-    """Of Spearman, by the percentile bootstrap: models are drawn again, with replacement."""
+    """Interval of Spearman's correlation, by the percentile bootstrap over models."""
     x, y = ranks(x), ranks(y)
     draws = np.random.default_rng(seed).integers(len(x), size=(RESAMPLES, len(x)))
     found = _correlate(ranks(x[draws]), ranks(y[draws]))
@@ -61,14 +61,14 @@ def interval(x: ArrayLike, y: ArrayLike, level: float = 0.95, seed: int = 0) -> 
 
 
 def kendall(x: ArrayLike, y: ArrayLike) -> float:
-    """τ-b: pairs in order less pairs that are not, with ties counted out; NaN where all are alike."""
+    """τ-b: concordant minus discordant pairs, corrected for ties; NaN where all values are equal."""
     a, b = (np.sign(np.subtract.outer(one, one)) for one in (ranks(x), ranks(y)))
     pairs = np.sqrt((a * a).sum() * (b * b).sum())
     return float((a * b).sum() / pairs) if pairs else float("nan")
 
 
 def common_ratio(proxy: ArrayLike, truth: ArrayLike, share: float) -> float:
-    """Of the truly best `share`, what part is among the proxy's best; of ties at the border, what chance would give."""
+    """The part of the truly best `share` that is among the proxy's best; ties at the border count by their chance."""
     proxy, truth = np.asarray(proxy, dtype=float), np.asarray(truth, dtype=float)
     best = max(1, round(share * len(proxy)))
     return float((_chosen(proxy, best) * _chosen(truth, best)).sum() / best)
@@ -77,8 +77,8 @@ def common_ratio(proxy: ArrayLike, truth: ArrayLike, share: float) -> float:
 def front_distance(proxy: ArrayLike, perplexity: ArrayLike, latency: ArrayLike) -> float:
     """Mean |p − q|/q: p of the proxy's front over latency, q of the nearest in latency on the true one.
 
-    It is the mean average perplexity difference of LTS, appendix C. Lower perplexity is better. Of two equally near
-    ones, the slower counts, which is the better model.
+    The mean average perplexity difference of LTS, appendix C. Lower perplexity is better. Of two equally near models
+    the slower counts, which is the better one.
     """
     perplexity, latency = np.asarray(perplexity, dtype=float), np.asarray(latency, dtype=float)
     found = pareto.front(np.stack([-np.asarray(proxy, dtype=float), latency], axis=1))
@@ -96,7 +96,7 @@ def describe(
     """All figures of one proxy, as plain data; None where one is not defined."""
     proxy, good = np.asarray(proxy, dtype=float), -np.asarray(perplexity, dtype=float)
     low, high = interval(proxy, good)
-    told = {
+    figures = {
         "spearman": spearman(proxy, good),
         "low": low,
         "high": high,
@@ -105,7 +105,7 @@ def describe(
         "front_distance": None if latency is None else front_distance(proxy, perplexity, latency),
     }
     return {
-        name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in told.items()
+        name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in figures.items()
     }
 
 
@@ -118,7 +118,7 @@ def _correlate(x: Array, y: Array) -> Array:
 
 
 def _chosen(value: Array, best: int) -> Array:
-    """How much of each is among the best: 1, 0, or at the border an equal share of the room that is left."""
+    """How much of each model is among the best: 1, 0, or at the border an equal share of the remaining places."""
     border = np.sort(value)[-best]
     above, at = value > border, value == border
     return above + at * (best - above.sum()) / at.sum()

@@ -1,4 +1,4 @@
-"""Genes read back from a config."""
+"""Read genes back from a config."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublayer.nn.model import Model
 def read_gene(
     base: Model.Config, config: Model.Config, key: str, choice: Choice, inside: Iterable[str]
 ) -> list[Any] | None:
-    """The chosen value, or one for each occurrence; None where it is none of the choice's.
+    """The chosen value, or one for each occurrence; None where a value is not among the choice's.
 
     inside: keys below this one that have choices of their own, such as f.inner where the key is f.
     """
@@ -33,16 +33,16 @@ def read_gene(
 
 
 def same(one: Model.Config, other: Model.Config) -> bool:
-    """Whether two configs spell one model: letters may vary by lists or be alike at each place."""
+    """Whether two configs are one model: one may vary a letter by a list that the other does not need."""
     if type(one) is not type(other) or list(one.stacks) != list(other.stacks):
         return False
     if any(mine.parts != theirs.parts for mine, theirs in zip(one.stacks.values(), other.stacks.values(), strict=True)):
         return False
-    return _bare(one) == _bare(other)
+    return _without_alphabet(one) == _without_alphabet(other)
 
 
 def _found(config: Model.Config, path: str) -> list[Any] | None:
-    """What stands at a path, at each occurrence where it is a letter's; of a letter that does not occur, nothing."""
+    """The value at a path, or one for each occurrence of its letter: none for a letter that does not occur."""
     where = config.locate(path, config.dump())
     if where is None:
         return None
@@ -65,7 +65,7 @@ def _reach(config: Any, path: list[str]) -> Any:
 
 
 def _chosen(base: Model.Config, path: str, choice: Choice, found: Any, fields: list[str]) -> int | None:
-    """The place of a value in its choice; a part or the like is compared without its fields that are chosen too."""
+    """The index of a value in its choice; a part is compared without those of its fields that are choices, too."""
     if not isinstance(found, Config):
         plain = list(found) if isinstance(found, tuple) else found
         return next((n for n, value in enumerate(choice.values) if value == plain), None)
@@ -84,8 +84,8 @@ def _without(data: dict[str, Any], fields: list[str]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name not in fields}
 
 
-def _bare(config: Model.Config) -> dict[str, Any]:
-    """All but the letters, which their places tell."""
+def _without_alphabet(config: Model.Config) -> dict[str, Any]:
+    """The config without its letters, whose parts were compared one by one."""
     data = config.dump()
     for stack in data.values():
         if isinstance(stack, dict) and "alphabet" in stack:

@@ -1,4 +1,4 @@
-"""The smallest candidate of a space: what no limit may be below."""
+"""The smallest candidate of a space; a limit below it cannot be met."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRIES = 200
 
 
 def smallest(space: Space, rng: Random) -> Candidate:
-    """With the fewest parameters, found one key after another."""
+    """The candidate with the fewest parameters, found key by key."""
     drawn = (space.candidate(space.sample(rng)) for _ in range(TRIES))
     best = next((candidate for candidate in drawn if candidate is not None), None)
     if best is None:
@@ -22,14 +22,17 @@ def smallest(space: Space, rng: Random) -> Candidate:
     while True:
         before = best
         for key in space.choices:
-            tried = [best, *(one for genes in _turns(space, best.genes, key, rng) if (one := space.candidate(genes)))]
+            tried = [
+                best,
+                *(one for genes in _variants(space, best.genes, key, rng) if (one := space.candidate(genes))),
+            ]
             best = min(tried, key=lambda one: one.config.cost().params)
         if best.hash == before.hash:
             return best
 
 
-def _turns(space: Space, genes: Genes, key: str, rng: Random) -> Iterator[Genes]:
-    """The genes with every other value of one key, the same throughout a list."""
+def _variants(space: Space, genes: Genes, key: str, rng: Random) -> Iterator[Genes]:
+    """The genes with each value of one key, the same throughout a list."""
     for value in space.choices[key].values:
         yield space.settle({**genes, key: [value] * space.most(key) if space.choices[key].each else value}, rng)
 

@@ -24,7 +24,7 @@ from sublayer.nn.stack import Stack
 
 Genes: TypeAlias = "dict[str, Any]"
 TRIES = 200
-"""Draws for a base that is valid."""
+"""Draws for a valid base."""
 
 
 @dataclass(frozen=True)
@@ -79,27 +79,27 @@ class Space:
     def mutate(self, genes: Genes, p: float, rng: Random) -> Genes:
         """Every gene drawn anew with probability p, each of a list by itself."""
 
-        def turn(value: Any, values: tuple[Any, ...]) -> Any:
+        def new(value: Any, values: tuple[Any, ...]) -> Any:
             return _pick(values, rng) if rng.random() < p else value
 
-        return self._formed(lambda key, values: turn(genes[key], values), lambda key, n, v: turn(genes[key][n], v), rng)
+        return self._formed(lambda key, values: new(genes[key], values), lambda key, n, v: new(genes[key][n], v), rng)
 
     def cross(self, one: Genes, other: Genes, rng: Random) -> Genes:
         """Every gene from either parent, each of a list by itself."""
 
-        def turn() -> Genes:
+        def parent() -> Genes:
             return one if rng.random() < 0.5 else other
 
-        return self._formed(lambda key, values: turn()[key], lambda key, n, values: turn()[key][n], rng)
+        return self._formed(lambda key, values: parent()[key], lambda key, n, values: parent()[key][n], rng)
 
     def settle(self, genes: Genes, rng: Random) -> Genes:
-        """The same genes, those that a rule forbids drawn anew."""
+        """The same genes, with those that a rule forbids drawn anew."""
         return self._formed(lambda key, values: genes[key], lambda key, n, values: genes[key][n], rng)
 
     # Genes and configs
 
     def config(self, genes: Genes) -> Model.Config:
-        """The config of these genes; ConfigError where they do not go together."""
+        """The config of these genes; ConfigError where they do not fit each other."""
         changes: dict[str, Any] = {}
         for key, value in self.used(genes).items():
             for rule in self._rules_of(key):
@@ -111,7 +111,7 @@ class Space:
         return self.base.override({path: changes[path] for path in sorted(changes, key=lambda path: path.count("."))})
 
     def candidate(self, genes: Genes) -> Candidate | None:
-        """None where the genes do not go together."""
+        """None where the genes do not fit each other."""
         try:
             config = self.config(genes)
         except ConfigError:
@@ -128,7 +128,7 @@ class Space:
         return used
 
     def genes(self, config: Model.Config) -> Genes | None:
-        """The genes of a config; None where it does not lie in the space. Unused ends of lists repeat the last one."""
+        """The genes of a config; None where it is not in the space. Unused ends of lists repeat the last value."""
         genes: Genes = {}
         for key, choice in self.choices.items():
             inside = [other for other in self.choices if other.startswith(f"{key}.")]
@@ -144,18 +144,18 @@ class Space:
         return self.genes(config) is not None
 
     def most(self, key: str) -> int:
-        """How many genes a key has: as many as its letter occurs in the layout that has most of them; else one."""
+        """The number of genes of a key: with each(…), the most occurrences of its letter in any layout; else 1."""
         return self._most[key]
 
     @property
     def size(self) -> float:
-        """log10 of how many candidates there are, before rules."""
+        """log10 of the number of candidates, before rules."""
         size = sum(math.log10(len(choice.values)) for key, choice in self.choices.items() if not choice.each)
         for stack in self.base.stacks:
             size += self._mean_of_layouts(stack)
         return size
 
-    # Saying it
+    # As data
 
     def dump(self) -> dict[str, Any]:
         return {
@@ -174,7 +174,7 @@ class Space:
         fixed: Mapping[str, Any] | None = None,
         rules: Iterable[str | Rule] = (),
     ) -> Space:
-        """With other choices, with keys fixed that then are none, with more rules."""
+        """With other choices, with keys fixed that are then no choices, with more rules."""
         fixed = fixed or {}
         kept = {key: choice for key, choice in self.choices.items() if not set(key.split(",")) & set(fixed)}
         held = [rule for rule in self.rules if rule.key in {**kept, **(choices or {})}]
@@ -182,7 +182,7 @@ class Space:
         return Space.of(changed(self.base, made, fixed), made, [*held, *rules])
 
     def fitted(self, vocab: int) -> Space:
-        """For a text's vocabulary; choices of clusters that it is too small for are left out."""
+        """With a text's vocabulary; choices of clusters that it is too small for are left out."""
         from sublayer.training.vocabulary import fitted
 
         base = self.base.but(fitted(self.base, vocab))
@@ -194,10 +194,10 @@ class Space:
         kept = {key: choice for key, choice in self.choices.items() if all(known(path) for path in key.split(","))}
         return Space(base, kept, self.rules)
 
-    # Inside
+    # Private
 
     def _formed(self, single: Any, listed: Any, rng: Random) -> Genes:
-        """Genes made one after another, redrawn where a rule forbids them."""
+        """Genes made key by key, drawn anew where a rule forbids them."""
         genes: Genes = {}
         for key in self._drawn:
             values = self._allowed(key, genes)
@@ -209,7 +209,7 @@ class Space:
         return self._ordered(genes)
 
     def _allowed(self, key: str, genes: Genes) -> tuple[Any, ...]:
-        """The values that rules leave, or all where they leave none: then the candidate will not be valid."""
+        """The values that rules allow, or all where they allow none: then the candidate will not be valid."""
         values, rules = self.choices[key].values, self._rules_of(key)
         if not rules:
             return values
@@ -218,19 +218,19 @@ class Space:
 
     @cached_property
     def _drawn(self) -> list[str]:
-        """Keys in the order of drawing: what rules look at comes before what they bound."""
+        """Keys in the order of drawing: those that rules refer to come before those they bound."""
         return sorted(self.choices, key=lambda key: bool(self._rules_of(key)))
 
     @cached_property
     def _fixed(self) -> dict[str, Any]:
-        """What rules look at and the base fixes."""
+        """Values that rules refer to and that the base fixes."""
         others = (rule.other for rule in self.rules if rule.other not in self.choices)
         return {other: getattr(self.base, other) for other in others}
 
     @cached_property
     def _most(self) -> dict[str, int]:
         most = dict.fromkeys(self.choices, 1)
-        for key, (stack, letter) in self._places.items():
+        for key, (stack, letter) in self._letter_of.items():
             most[key] = max(self._letters[layout][letter] for layout in self._layouts(stack))
         return most
 
@@ -243,8 +243,8 @@ class Space:
     def _ordered(self, genes: Genes) -> Genes:
         return {key: genes[key] for key in self.choices}
 
-    def _place(self, path: str) -> tuple[str, str]:
-        """The name of the stack and the letter that a key is of."""
+    def _find_letter(self, path: str) -> tuple[str, str]:
+        """The stack's name and the letter of a key."""
         where = self.base.locate(path, self.base.dump()) or []
         for name, stack in self.base.stacks.items():
             if where and getattr(self.base, where[0], None) is stack and where[1:2] == ["alphabet"] and len(where) > 3:
@@ -259,13 +259,13 @@ class Space:
         return choice.values if choice else (self.base.stacks[stack].layout,)
 
     def _count(self, key: str, genes: Genes) -> int:
-        stack, letter = self._places[key]
+        stack, letter = self._letter_of[key]
         layout = genes.get(self._layout_key(stack), self.base.stacks[stack].layout)
         return self._letters[layout][letter]
 
     @cached_property
-    def _places(self) -> dict[str, tuple[str, str]]:
-        return {key: self._place(key.split(",")[0]) for key, choice in self.choices.items() if choice.each}
+    def _letter_of(self) -> dict[str, tuple[str, str]]:
+        return {key: self._find_letter(key.split(",")[0]) for key, choice in self.choices.items() if choice.each}
 
     @cached_property
     def _letters(self) -> dict[str, Counter[str]]:
@@ -273,8 +273,8 @@ class Space:
         return {layout: Counter(layouts.expand(layout)) for layout in known}
 
     def _mean_of_layouts(self, stack: str) -> float:
-        """log10 of the mean over the layouts of how many ways there are to fill a stack's lists."""
-        listed = [(key, place[1]) for key, place in self._places.items() if place[0] == stack]
+        """log10 of the number of ways to fill a stack's lists, averaged over the layouts."""
+        listed = [(key, letter) for key, (name, letter) in self._letter_of.items() if name == stack]
         ways = [
             sum(math.log10(len(self.choices[key].values)) * self._letters[layout][letter] for key, letter in listed)
             for layout in self._layouts(stack)
@@ -285,11 +285,11 @@ class Space:
         if self.base.locate(path, self.base.dump()) is None:
             raise ConfigError(unknown("key", path, self.base.keys()))
         if choice.each:
-            self._place(path)
+            self._find_letter(path)
 
     def _check_rule(self, rule: Rule) -> None:
         if rule.key not in self.choices:
-            raise ConfigError(f"rule {rule}: {rule.key} is not chosen; it is {', '.join(self.choices)} that are")
+            raise ConfigError(f"rule {rule}: {rule.key} is not a choice; the choices are {', '.join(self.choices)}")
         other = self.choices.get(rule.other)
         values = other.values if other else (getattr(self.base, rule.other, None),)
         if (other and other.each) or not all(isinstance(value, int | float) for value in values):
@@ -298,7 +298,7 @@ class Space:
             raise ConfigError(f"rule {rule}: {rule.key} is not chosen from numbers")
 
     def _written(self, key: str, choice: Choice) -> Choice:
-        """Layouts as configs write them, rules such as par(5) applied to the base's."""
+        """Layouts in the form that configs have, with rules such as par(5) applied to the base's."""
         stack = key.removesuffix("layout").removesuffix(".")
         if key != self._layout_key(stack) or not isinstance(self.base.stacks.get(stack), Stack.Config):
             return choice
@@ -308,7 +308,7 @@ class Space:
 
 
 def changed(base: Model.Config, choices: Mapping[str, Choice | str], fixed: Mapping[str, Any]) -> Model.Config:
-    """A base with keys fixed, and such values for what is chosen that all goes together."""
+    """A base with keys fixed, and values for the choices that fit them."""
     if not fixed:
         return base
     # Layouts stay, as rules such as par(5) rewrite the base's.
@@ -328,7 +328,7 @@ def changed(base: Model.Config, choices: Mapping[str, Choice | str], fixed: Mapp
 def _choice(key: str, given: Choice | str | list[Any]) -> Choice:
     try:
         choice = Choice.of(given)
-        if key == "layout":  # else a slip would only make candidates rarer
+        if key == "layout":  # else a slip would only make valid candidates rarer
             for value in choice.values:
                 layouts.parse(layouts.apply_rule(str(value), "(sf)x16"))
     except ValueError as error:

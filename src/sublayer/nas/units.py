@@ -1,4 +1,4 @@
-"""Amounts with units, read and written in one place: `5ms`, `64MB`, `10M`; inside, seconds, bytes and counts."""
+"""Amounts with units, read and written: `5ms`, `64MB`, `10M`; inside they are seconds, bytes and counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORM = re.compile(r"\s*((?:\d+|\d{1,3}(?:,\d{3})+|\d+(?:_\d+)+)(?:\.\d+)?(?:e[+-
 
 
 def read(figure: str, given: str | float, name: str = "") -> float:
-    """The amount of a figure; a bare number is seconds, bytes or a count, but as text it needs a unit."""
+    """The amount of a figure. A number is in seconds, bytes or units; a text needs its unit."""
     units, expected = UNITS.get(figure, PLAIN)
     name = name or figure
     if not isinstance(given, str):
@@ -33,7 +33,7 @@ def read(figure: str, given: str | float, name: str = "") -> float:
 
 
 def write(figure: str, amount: float) -> str:
-    """For people: 0.00512 s of latency → 5.12 ms."""
+    """For people: a latency of 0.00512 → 5.12 ms."""
     units = {"latency": (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)), "memory": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))}
     counts = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
     known = units.get(figure, counts)

@@ -147,7 +147,7 @@ def test_another_request_is_refused(book, tmp_path):
     small.run(book, tmp_path / "out")
     before = files(tmp_path / "out")
     for more, said in [
-        ({"lr": 0.5}, r"out: this search began with search\.lr=0\.01, not 0\.5; ask for the same"),
+        ({"lr": 0.5}, r"out: this search began with search\.lr=0\.01, not 0\.5; give the same value"),
         ({"train": small.TRAIN.but(lr=0.5)}, r"began with train\.lr=0\.001, not 0\.5"),
         ({"changes": {"dim": 32}}, "began with dim=16, not 32"),
         ({"sublayers": 6}, r'began with stack\.layout="\(sf\)x2"'),

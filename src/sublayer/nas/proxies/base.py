@@ -1,4 +1,4 @@
-"""Proxy: a number that a model has before it is trained, by which models are ranked. The registry is a phone book."""
+"""Proxy: a figure of an untrained model, by which models are ranked; and the registry of proxies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sublayer.runs.wording import plural
 from sublayer.training import request
 
 Needs = Literal["config", "batch", "batches"]
-"""What a proxy looks at: the config alone, a model and one batch, or a model and several."""
+"""What a proxy reads: the config alone, a model and one batch, or a model and several."""
 
 REGISTRY: dict[str, Proxy] = {}
 
@@ -25,18 +25,18 @@ class Proxy:
     name: str
     function: Callable[..., float]
     cite: str
-    """Where it is from."""
+    """The paper."""
     needs: Needs
     higher: bool
-    """Whether a higher score promises a better model."""
+    """Whether a higher score means a better model."""
 
     @property
     def summary(self) -> str:
-        """The first line of what its function says of itself."""
+        """The first line of its function's docstring."""
         return (self.function.__doc__ or "").strip().splitlines()[0]
 
     def score(self, config: Model.Config, batches: Batch | Sequence[Batch] = (), seed: int = 0) -> float:
-        """Of the model with the weights that the seed gives it; what needs the config alone builds nothing."""
+        """The score of a config's model with the initial weights of this seed; built only if the proxy needs it."""
         if self.needs == "config":
             return float(self.function(config))
         request.check_kind(config)
@@ -47,7 +47,7 @@ class Proxy:
         return self.of(model, batches, seed)
 
     def of(self, model: Model, batches: Batch | Sequence[Batch], seed: int = 0) -> float:
-        """Of a model as it is. Only a proxy that trains leaves it changed; the seed is of what else is drawn."""
+        """The score of a model as it is. Only a proxy that trains changes it; the seed is for all other randomness."""
         if self.needs == "config":
             return float(self.function(model.config))
         batches = [batches] if isinstance(batches, Batch) else list(batches)
@@ -64,7 +64,7 @@ class Proxy:
 def proxy(
     name: str, *, cite: str, needs: Needs = "batch", higher: bool = True
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Enter a function in the registry: of a config, of (model, batch), or of (model, batches)."""
+    """Register a function of a config, of (model, batch), or of (model, batches)."""
 
     def enter(function: Callable[..., float]) -> Callable[..., float]:
         REGISTRY[name] = Proxy(name, function, cite, needs, higher)
@@ -80,10 +80,10 @@ def find(name: str) -> Proxy:
 
 
 def names() -> list[str]:
-    """From the cheapest to the dearest kind."""
+    """All names, from the cheapest to the most expensive."""
     return list(REGISTRY)
 
 
 def score(name: str, config: Model.Config, batch: Batch | Sequence[Batch] = (), seed: int = 0) -> float:
-    """One proxy of one config, with nothing trained but by the proxy itself: an objective for a search."""
+    """One proxy of one config."""
     return find(name).score(config, batch, seed)

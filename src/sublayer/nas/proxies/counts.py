@@ -1,4 +1,4 @@
-"""What is counted from a config: nothing is built."""
+"""Proxies counted from a config, without building the model."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def total_params(config: Model.Config) -> float:
 
 @proxy("flops", needs="config", cite=LTS)
 def flops(config: Model.Config) -> float:
-    """Matmul work of one segment of 64 tokens after what the model remembers."""
+    """Matmul FLOPs of one segment of 64 tokens after the remembered ones."""
     return config.cost().flops.total

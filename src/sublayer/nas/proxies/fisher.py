@@ -1,4 +1,4 @@
-"""Fisher: how much the loss would change if a channel were taken out."""
+"""Fisher: how much the loss would change if a channel were removed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 from sublayer.data import Batch
 from sublayer.nas.proxies.base import proxy
-from sublayer.nas.proxies.loss import loss_of, posed, stack_of, still
+from sublayer.nas.proxies.loss import loss_of, posed, stack_of, without_dropout
 from sublayer.nn.model import Model
 
 
 @proxy("fisher", cite="Theis et al. 2018, Faster gaze prediction …, arXiv:1801.05787, eq. 7; Turner et al. 2020")
 def fisher(model: Model, batch: Batch) -> float:
-    """Σ over channels k of 1/(2N)·Σ_n (Σ_l a_nlk ∂L_n/∂a_nlk)², a what each linear map of the stack gives for row n."""
+    """Σ over channels k of 1/(2N)·Σ_n (Σ_l a_nlk ∂L_n/∂a_nlk)², a the output of each linear map for row n."""
     seen: list[Tensor] = []
     maps = [module for module in stack_of(model).modules() if isinstance(module, nn.Linear)]
 
@@ -22,7 +22,7 @@ def fisher(model: Model, batch: Batch) -> float:
 
     hooks = [module.register_forward_hook(keep) for module in maps]
     try:
-        with torch.enable_grad(), still(model):
+        with torch.enable_grad(), without_dropout(model):
             loss = loss_of(model, posed(model, batch))
             grads = torch.autograd.grad(loss, seen, allow_unused=True, materialize_grads=True)
     finally:
@@ -30,8 +30,9 @@ def fisher(model: Model, batch: Batch) -> float:
             hook.remove()
     rows = len(batch.inputs_BL)
     each = [
-        (a.detach() * grad).double().sum(1) * rows  # of a mean over rows: so it is the gradient of the row's own loss
+        # The loss is a mean over rows: times their number, this is the gradient of the row's own loss.
+        (a.detach() * grad).double().sum(1) * rows
         for a, grad in zip(seen, grads, strict=True)
-        if a.shape[:-1] == batch.inputs_BL.shape  # what is made of distances is no row's
+        if a.shape[:-1] == batch.inputs_BL.shape  # projections of distances have no rows
     ]
     return sum(float((g_NK**2).sum()) / (2 * rows) for g_NK in each)

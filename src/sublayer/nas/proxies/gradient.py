@@ -1,4 +1,4 @@
-"""What the first gradient says of each matrix, and how it would change: gradient norm, SNIP, GraSP."""
+"""Proxies from the first gradient and its change: gradient norm, SNIP, GraSP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import torch
 
 from sublayer.data import Batch
 from sublayer.nas.proxies.base import proxy
-from sublayer.nas.proxies.loss import gradients, matrices, open_loss, openly, posed, precise, still
+from sublayer.nas.proxies.loss import (
+    gradients,
+    matrices,
+    open_loss,
+    posed,
+    precise,
+    twice_differentiable,
+    without_dropout,
+)
 from sublayer.nn.model import Model
 
 ABDELFATTAH = "Abdelfattah et al. 2021, Zero-Cost Proxies for Lightweight NAS, arXiv:2101.08134"
@@ -20,7 +28,7 @@ def grad_norm(model: Model, batch: Batch) -> float:
 
 @proxy("snip", cite="Lee, Ajanthan & Torr 2019, SNIP, arXiv:1810.02340, eq. 4")
 def snip(model: Model, batch: Batch) -> float:
-    """Σ |θ ∂L/∂θ|: how much the loss hangs on each weight being there."""
+    """Σ |θ ∂L/∂θ|: how much the loss depends on the presence of each weight."""
     weights = matrices(model)
     grads = gradients(model, batch)
     return sum(float((weights[name].detach().double() * grad).abs().sum()) for name, grad in grads.items())
@@ -34,7 +42,7 @@ def grasp(model: Model, batch: Batch) -> float:
     """
     weights = precise(model)
     scored = {name: weights[name].requires_grad_() for name in matrices(model)}
-    with torch.enable_grad(), still(model), openly():
+    with torch.enable_grad(), without_dropout(model), twice_differentiable():
         loss = open_loss(model, weights, posed(model, batch))
         g = torch.autograd.grad(loss, list(scored.values()), create_graph=True, materialize_grads=True)
         flow = sum(((grad * grad.detach()).sum() for grad in g), start=loss.new_zeros(()))  # its gradient is H g

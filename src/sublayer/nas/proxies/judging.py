@@ -1,4 +1,4 @@
-"""Judging: how well each proxy ranks a set of models whose perplexity is known."""
+"""How well each proxy ranks a set of models whose perplexity is known."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Models:
-    """A set of trained models, each figure a list with one entry a model."""
+class RankedModels:
+    """A set of trained models; each figure is a list with one entry per model."""
 
     name: str
     names: Sequence[str]
     perplexity: Sequence[float]
     scores: Mapping[str, Sequence[float | None]]
-    """By proxy; None where a model has none."""
+    """By proxy; None where a model has no score."""
     latency: Sequence[float] | None = None
-    """Seconds; None unless all are known."""
+    """Seconds; None unless known for all."""
     seconds: Mapping[str, float] | None = None
-    """That each proxy took for a model, on average."""
+    """Mean time of each proxy for a model."""
     dropped: int = 0
-    """Models left out, since their perplexity is not known."""
+    """Number of models left out because their perplexity is unknown."""
 
     def __len__(self) -> int:
         return len(self.perplexity)
 
     def judge(self) -> dict[str, Any]:
-        """The figures of every proxy, the best first, and the points that pictures are drawn of; plain data."""
-        told = [self._judge(name) for name in self.scores]
+        """The figures of every proxy, the best first, and the points for charts; plain data."""
+        figures = [self._judge(name) for name in self.scores]
         return {
             "set": self.name,
             "models": len(self),
             "dropped": self.dropped,
-            "proxies": sorted(told, key=lambda one: math.inf if one["spearman"] is None else -one["spearman"]),
+            "proxies": sorted(figures, key=lambda one: math.inf if one["spearman"] is None else -one["spearman"]),
             "points": {
                 "name": list(self.names),
                 "ppl": list(self.perplexity),
@@ -53,19 +53,19 @@ class Models:
 
     def _judge(self, name: str) -> dict[str, Any]:
         proxy, scores = find(name), self.scores[name]
-        there = [n for n, value in enumerate(scores) if value is not None]
-        told: dict[str, Any] = {"name": name, "higher": proxy.higher, "needs": proxy.needs, "cite": proxy.cite}
-        told |= {"models": len(there), "seconds": (self.seconds or {}).get(name)}
-        if len(there) < ranking.LEAST:
-            return {**told, **ranking.NOTHING}
+        known = [n for n, value in enumerate(scores) if value is not None]
+        figures: dict[str, Any] = {"name": name, "higher": proxy.higher, "needs": proxy.needs, "cite": proxy.cite}
+        figures |= {"models": len(known), "seconds": (self.seconds or {}).get(name)}
+        if len(known) < ranking.LEAST:
+            return {**figures, **ranking.NOTHING}
         sign = 1.0 if proxy.higher else -1.0
-        score = sign * np.array([scores[n] for n in there], dtype=float)
-        latency = None if self.latency is None else np.array(self.latency)[there]
-        return {**told, **ranking.describe(score, np.array(self.perplexity)[there], latency)}
+        score = sign * np.array([scores[n] for n in known], dtype=float)
+        latency = None if self.latency is None else np.array(self.latency)[known]
+        return {**figures, **ranking.describe(score, np.array(self.perplexity)[known], latency)}
 
 
-def judge(sets: Sequence[Models], of: str) -> dict[str, Any]:
-    """Each set by itself; those too small to have an order are named."""
+def judge(sets: Sequence[RankedModels], of: str) -> dict[str, Any]:
+    """Judge each set by itself; those too small to rank are listed as skipped."""
     ranked = [one for one in sets if len(one) >= ranking.LEAST]
     if not ranked:
         most = max((len(one) for one in sets), default=0)

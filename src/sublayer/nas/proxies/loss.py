@@ -1,4 +1,4 @@
-"""The loss of a model on a batch, once by the ways of training and once so that it can be differentiated twice."""
+"""The loss of a model on a batch, as in training, and in a form that can be differentiated twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sublayer.objectives import choose
 
 
 def stack_of(model: Model) -> Stack:
-    """The one stack, which all scores are of: embeddings hold most weights of a small model, and say least of it."""
+    """The one stack, which proxies score: embeddings hold most weights of a small model, but say little about it."""
     stack = getattr(model, "stack", None)
     if not isinstance(stack, Stack):
         raise ValueError(f"{model.config.tag}: has no single stack to score; give a decoder or an encoder")
@@ -29,7 +29,7 @@ def stack_of(model: Model) -> Stack:
 
 
 def matrices(model: Model) -> dict[str, nn.Parameter]:
-    """What is scored, by its name in the model: the matrices of the sublayers, and none of their biases and gains."""
+    """The scored parameters by name: the matrices of the sublayers, without biases and gains."""
     stack = stack_of(model)
     shared = {id(weight) for weight in stack.position.parameters()}
     own = {id(weight) for weight in stack.sublayers.parameters() if weight.dim() >= 2} - shared
@@ -37,7 +37,7 @@ def matrices(model: Model) -> dict[str, nn.Parameter]:
 
 
 @contextmanager
-def still(model: Model) -> Iterator[None]:
+def without_dropout(model: Model) -> Iterator[None]:
     """Without dropout."""
     was = model.training
     model.eval()
@@ -53,7 +53,7 @@ def posed(model: Model, batch: Batch) -> Batch:
 
 
 def loss_of(model: Model, batch: Batch) -> Float[Tensor, ""]:
-    """Mean nats a token of a posed batch, and what parts add to it."""
+    """Mean nats per token of a posed batch, plus auxiliary losses."""
     others: dict[str, Tensor] = {}
     h_BLD, _ = model(batch.inputs_BL, losses=others)
     loss = model.head.loss(h_BLD, batch.targets_BL, batch.weights_BL)
@@ -61,19 +61,19 @@ def loss_of(model: Model, batch: Batch) -> Float[Tensor, ""]:
 
 
 def gradients(model: Model, batch: Batch) -> dict[str, Tensor]:
-    """∂ loss / ∂ matrix, by name; nothing is left on the model."""
+    """∂ loss / ∂ matrix, by name; the model's own gradients are not touched."""
     weights = matrices(model)
-    with torch.enable_grad(), still(model):
+    with torch.enable_grad(), without_dropout(model):
         loss = loss_of(model, posed(model, batch))
         grads = torch.autograd.grad(loss, list(weights.values()), allow_unused=True, materialize_grads=True)
     return dict(zip(weights, grads, strict=True))
 
 
 @contextmanager
-def openly() -> Iterator[None]:
-    """Every step is PyTorch's own, which it can differentiate again: a hook at all modules makes fused ones step aside.
+def twice_differentiable() -> Iterator[None]:
+    """Only operations of PyTorch that can be differentiated twice: a hook on all modules disables fused paths.
 
-    Native attention does so for weights in float64.
+    Native attention is disabled by weights in float64.
     """
     with register_module_forward_pre_hook(lambda module, given: None), sdpa_kernel(SDPBackend.MATH):
         yield
@@ -86,7 +86,7 @@ def precise(model: Model) -> dict[str, Tensor]:
 
 
 def open_loss(model: Model, weights: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, ""]:
-    """`loss_of` as a function of the weights, within `openly`."""
+    """`loss_of` as a function of the weights, within `twice_differentiable`."""
     return functional_call(_OpenLoss(model), {f"model.{name}": one for name, one in weights.items()}, (batch,))
 
 

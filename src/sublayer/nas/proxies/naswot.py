@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sublayer.data import Batch
 from sublayer.nas.proxies.base import proxy
-from sublayer.nas.proxies.loss import posed, stack_of, still
+from sublayer.nas.proxies.loss import posed, stack_of, without_dropout
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
 
@@ -32,7 +32,7 @@ def jacob_cov(model: Model, batch: Batch) -> float:
 
     hook = stack_of(model).register_forward_pre_hook(enter)
     try:
-        with torch.enable_grad(), still(model):
+        with torch.enable_grad(), without_dropout(model):
             h_BLD, _ = model(posed(model, batch).inputs_BL)
             (jacobian_BLD,) = torch.autograd.grad(model.head(h_BLD).sum(), entered)
     finally:
@@ -64,7 +64,7 @@ def relu_log_det(model: Model, batch: Batch) -> float:
         raise ValueError("relu_log_det: the stack has no part with an activation, such as dense or glu, to count units")
     hooks = [enter.register_forward_hook(count) for enter in entered]
     try:
-        with still(model):
+        with without_dropout(model):
             model(posed(model, batch).inputs_BL)
     finally:
         for hook in hooks:

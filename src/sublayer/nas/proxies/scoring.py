@@ -1,4 +1,4 @@
-"""All proxies of one model of a study, in whatever process."""
+"""All proxies of one model, in any process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("sublayer.nas")
 
 
 def score_all(task: dict[str, Any]) -> dict[str, Any]:
-    """Plain data in and out: each score, and the seconds it took."""
+    """From a task as plain data to each score and its seconds, as plain data."""
     model, batches = Model.Config.parse(task["model"]), _batches(task)
     scores, seconds = {}, {}
     for name in task["proxies"]:
@@ -29,7 +29,7 @@ def score_all(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _batches(task: dict[str, Any]) -> list[Batch]:
-    """None without a text, which some proxies do not need."""
+    """Empty without a text, which some proxies do not need."""
     if task["data"] is None:
         return []
     config, tokens = TrainConfig.parse(task["train"]), prepare(DataConfig.parse(task["data"])).train
@@ -37,7 +37,7 @@ def _batches(task: dict[str, Any]) -> list[Batch]:
 
 
 def _score(name: str, model: Model.Config, batches: Sequence[Batch], seed: int) -> float | None:
-    """None where a model has no such score, which is told."""
+    """None, with a warning, where a model has no such score."""
     try:
         found = find(name).score(model, batches, seed)
     except ValueError as error:

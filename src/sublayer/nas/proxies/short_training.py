@@ -1,4 +1,4 @@
-"""Short training: the dearest proxy, and the plainest."""
+"""Short training: the most expensive proxy, and the simplest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from sublayer.data import Batch
 from sublayer.nas.proxies.base import proxy
-from sublayer.nas.proxies.loss import loss_of, posed, still
+from sublayer.nas.proxies.loss import loss_of, posed, without_dropout
 from sublayer.nn.model import Model
 from sublayer.training import TrainConfig
 
@@ -28,5 +28,5 @@ def short_training(model: Model, batches: Sequence[Batch]) -> float:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
     model.train(was)
-    with torch.no_grad(), still(model):
+    with torch.no_grad(), without_dropout(model):
         return float(loss_of(model, posed(model, asked)))

@@ -98,7 +98,7 @@ def run_study(
     plugins: Sequence[str] = (),
     reporter: StudyReporter | None = None,
 ) -> dict[str, Any]:
-    """Score every model, train every model, measure them if asked to, and rank the proxies; what is done is kept."""
+    """Score, train and, if asked to, measure every model, and rank the proxies; finished work is not repeated."""
     study, reporter = Study.begin(out, request), reporter or StudyReporter()
     try:
         reporter.begin("scores", request.models)
@@ -262,5 +262,5 @@ def _mend(lines: Lines, needs: tuple[str, ...]) -> None:
             if name not in line:
                 raise ValueError(
                     f"{lines.path}: a line has no {name}, so it was damaged or edited; remove that line, and what it "
-                    "held is found anew"
+                    "held is computed again"
                 )

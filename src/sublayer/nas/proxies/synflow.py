@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from sublayer.data import Batch
 from sublayer.nas.proxies.base import proxy
-from sublayer.nas.proxies.loss import matrices, openly, precise, stack_of, still
+from sublayer.nas.proxies.loss import matrices, precise, stack_of, twice_differentiable, without_dropout
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
 from sublayer.nn.residual import Norm
@@ -29,7 +29,7 @@ def synflow(model: Model, batch: Batch) -> float:
     """
     weights = positive(model)
     scored = [weights[name].requires_grad_() for name in matrices(model)]
-    with torch.enable_grad(), still(model), openly(), linear(stack_of(model)):
+    with torch.enable_grad(), without_dropout(model), twice_differentiable(), linear(stack_of(model)):
         h_BLD, _ = functional_call(model, weights, (batch.inputs_BL[:1],))
         grads = torch.autograd.grad(h_BLD.sum(), scored, allow_unused=True, materialize_grads=True)
     each = ((weight.detach(), grad) for weight, grad in zip(scored, grads, strict=True))

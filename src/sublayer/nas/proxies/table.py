@@ -1,7 +1,7 @@
-"""A table of trained models as CSV: a row a model; `ppl` and proxies, and `set`, `name`, `latency_ms` where known.
+"""A table of trained models as CSV, one row each: `ppl` and proxies, and `set`, `name`, `latency_ms` if known.
 
-It is what `sublayer proxies` writes, and what others have published: where `backbone` names a paper, with n_layer,
-d_model, n_head and d_inner, FLOPs are counted from them.
+`sublayer proxies` writes such tables, and others have published some: where `backbone` names a paper, FLOPs are counted
+from n_layer, d_model, n_head and d_inner.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 
 from sublayer.files.atomic import writing
 from sublayer.nas.proxies.base import names
-from sublayer.nas.proxies.judging import Models
+from sublayer.nas.proxies.judging import RankedModels
 from sublayer.nn.config import ConfigError
 from sublayer.papers import named
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A line of a table."""
 
     path: Path
@@ -49,13 +49,13 @@ class Row:
 
     @cached_property
     def flops(self) -> float | None:
-        """Of a segment, as its backbone would have it; None where that is not told."""
-        told = {name: (self.cells.get(name) or "").split() for name in ("n_head", "d_inner")}
+        """FLOPs of a segment of the backbone with these sizes; None where they are not given."""
+        listed = {name: (self.cells.get(name) or "").split() for name in ("n_head", "d_inner")}
         layers, dim = self.cells.get("n_layer"), self.cells.get("d_model")
-        if not (layers and dim and all(told.values()) and self.cells.get("backbone") in named.names()):
+        if not (layers and dim and all(listed.values()) and self.cells.get("backbone") in named.names()):
             return None
         try:
-            heads, inner = ([int(value) for value in values] for values in told.values())
+            heads, inner = ([int(value) for value in values] for values in listed.values())
             sizes = {"dim": int(dim), "layout": f"(sf)x{int(layers)}", "s.heads": heads, "f.inner": inner}
             length, memory = (int(self.cells.get(name) or 64) for name in ("tgt_len", "mem_len"))
             config = named.config(self.cells["backbone"], sizes)
@@ -64,11 +64,11 @@ class Row:
         return config.cost(length, memory if config.carries else 0).flops.total
 
 
-def read(path: Path | str) -> list[Models]:
-    """The sets of a table, in its order; rows without a perplexity are counted, not kept."""
+def read(path: Path | str) -> list[RankedModels]:
+    """The sets of a table, in its order; rows without a perplexity are counted and dropped."""
     rows = _rows(Path(path))
     known = [name for name in names() if name in rows[0].cells]
-    sets: dict[str, list[Row]] = {}
+    sets: dict[str, list[TableRow]] = {}
     for row in rows:
         sets.setdefault(row.cells.get("set") or "all", []).append(row)
     if "flops" not in known and all(row.flops is not None for row in rows):
@@ -79,7 +79,7 @@ def read(path: Path | str) -> list[Models]:
 
 
 def write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
-    """What is None is left empty; numbers read back to the same bits."""
+    """None becomes an empty cell; numbers read back to the same bits."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(columns)
@@ -88,11 +88,11 @@ def write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) ->
         file.write(text.getvalue().encode())
 
 
-def _models(name: str, rows: list[Row], known: list[str]) -> Models:
+def _models(name: str, rows: list[TableRow], known: list[str]) -> RankedModels:
     perplexities = [_positive(row, "ppl") for row in rows]
     kept = [row for row, value in zip(rows, perplexities, strict=True) if value is not None]
     latency = [_positive(row, "latency_ms") for row in kept]
-    return Models(
+    return RankedModels(
         name,
         [row.cells.get("name") or str(row.line) for row in kept],
         [value for value in perplexities if value is not None],
@@ -102,11 +102,11 @@ def _models(name: str, rows: list[Row], known: list[str]) -> Models:
     )
 
 
-def _score(row: Row, name: str) -> float | None:
+def _score(row: TableRow, name: str) -> float | None:
     return row.number(name) if name in row.cells else row.flops
 
 
-def _positive(row: Row, column: str) -> float | None:
+def _positive(row: TableRow, column: str) -> float | None:
     value = row.number(column)
     if value is not None and value <= 0:
         raise ValueError(
@@ -115,7 +115,7 @@ def _positive(row: Row, column: str) -> float | None:
     return value
 
 
-def _rows(path: Path) -> list[Row]:
+def _rows(path: Path) -> list[TableRow]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -126,10 +126,10 @@ def _rows(path: Path) -> list[Row]:
     try:
         columns = [name.strip() for name in reader.fieldnames or ()]
         if "ppl" not in columns:
-            told = textwrap.shorten(", ".join(columns), 200, placeholder=" …") or "none"
-            raise ValueError(f"{path}: no column ppl, which says how good a model is in truth; the columns are {told}")
+            listed = textwrap.shorten(", ".join(columns), 200, placeholder=" …") or "none"
+            raise ValueError(f"{path}: no column ppl, the true perplexity of each model; the columns are {listed}")
         reader.fieldnames = columns
-        rows = [Row(path, reader.line_num, cells) for cells in reader]
+        rows = [TableRow(path, reader.line_num, cells) for cells in reader]
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: not CSV: {error}; correct it") from None
     if not rows:
