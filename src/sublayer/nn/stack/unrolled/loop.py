@@ -31,7 +31,7 @@ class Loop:
         weights: Sequence[Tensor],
     ) -> None:
         self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, weights
-        self.native = native.serves(plan, x_TBD, weights)
+        self.native = native.computes(plan, x_TBD, weights)
         T, B, D = self.shape = x_TBD.shape
         A, _, G, self.memory, K = past_k.shape
         self.head_dim, self.wide = K, plan.heads * K
