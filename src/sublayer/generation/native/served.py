@@ -116,6 +116,9 @@ def _check_attention(part: MultiHead | Recall) -> None:
         raise NotServed(f"no C code for memory={config.memory.tag}")
     if part.span is not None:
         raise NotServed(f"no C code for span={config.span.tag}")
+    if isinstance(part, MultiHead):
+        _expect(part.memory, Cache, Segment)
+        _expect(part.kernel, Softmax)
     position = _expect(part.position, Position, NoPosition, Rotary, Alibi, RelativeXL, RelativeKey)
     if isinstance(position, RelativeXL) and config.reach is None:
         raise NotServed("position=relative_xl needs a memory of bounded length")
