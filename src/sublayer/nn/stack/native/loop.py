@@ -108,7 +108,7 @@ class Form:
         self.held.append(x.detach().contiguous())
         return address(self.held[-1])
 
-    def _norm(self, norm: plans.Norm | None) -> NormStruct:
+    def _norm(self, norm: plans.NormSpec | None) -> NormStruct:
         if norm is None:
             return NormStruct()
         gain, shift = (
