@@ -1,7 +1,10 @@
 """Which path a model generates by, and that every path scores what the parallel pass scores."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
+from torch import Tensor
 
 import sublayer
 from sublayer import generation
@@ -9,7 +12,9 @@ from sublayer.generation.native import NativeReader, served
 from sublayer.generation.reader import StateReader, read_prompts
 from sublayer.generation.request import GenerationRequest
 from sublayer.nn import paths
-from sublayer.testing import small
+from sublayer.nn.part import Part
+from sublayer.nn.state import PartState
+from sublayer.testing import Case, small
 from sublayer.testing.case import same
 from tests.generation.models import SOURCE, source_of, writer
 
@@ -69,3 +74,44 @@ def test_unfrozen_hidden_states_are_left_to_the_model():
     with torch.inference_mode():
         assert isinstance(read_prompts(request, native=True, frozen=False), StateReader)
         assert isinstance(read_prompts(request, native=True), NativeReader)
+
+
+@dataclass(frozen=True)
+class Turned(PartState):
+    """A plug-in's state whose batch axis is the second."""
+
+    total_DB: Tensor
+
+    def select(self, rows):
+        return Turned(self.total_DB.index_select(1, rows))
+
+
+class Running(Part):
+    """y_t = the sum of all x up to t: what rows have read shows in what they write."""
+
+    class Config(Part.Config, tag="running-sum"):
+        def params(self, slot):
+            return 0
+
+        def flops(self, slot, work):
+            return 0
+
+    def __init__(self, config, slot):
+        super().__init__()
+
+    def forward(self, x_BLD, scene, state=None):
+        total_BLD = x_BLD.cumsum(1) + (0 if state is None else state.total_DB.T[:, None])
+        return total_BLD, Turned(total_BLD[:, -1].T)
+
+
+def test_rows_are_reordered_by_the_states_own_select():
+    """By beam search, and where finished rows leave the batch; no row writes otherwise than alone."""
+    model = Case(small(sublayer.config("gpt2")).but({"alphabet.r": {"kind": "running-sum"}, "layout": "rf rf"})).model()
+    prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [2, 4, 8]]
+    assert "no C code for Running" in generation.path(model).why_not[0][1]
+    beams = generation.beam_search(model, prompts, tokens=6)
+    alone = [generation.beam_search(model, [prompt], tokens=6)[0] for prompt in prompts]
+    assert [[text.ids for text in row] for row in beams] == [[text.ids for text in row] for row in alone]
+    (first, *_) = generation.generate(model, prompts[:1], tokens=1)[0]
+    written = generation.generate(model, prompts, tokens=9, stop=[first])
+    assert written == [generation.generate(model, [prompt], tokens=9, stop=[first])[0] for prompt in prompts]

@@ -1,4 +1,4 @@
-"""Beam search: a fixed number of texts grow side by side, and the best that end are kept."""
+"""Beam search: a fixed number of texts grow side by side, and the best that end are returned."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def beam_search(
     task = GenerationRequest.of(model, prompts, tokens, stop, eos, source)
     if tokens == 0:
         return [[Hypothesis([], 0.0, 0.0)] for _ in task.prompts.rows]
-    rows = [Row(prompt, search or Beam(), task.stops, tokens) for prompt in task.prompts.rows]
+    rows = [BeamRow(prompt, search or Beam(), task.stops, tokens) for prompt in task.prompts.rows]
     with torch.inference_mode():
         reader = read_prompts(task, native)
         while live := [row for row in rows if row.growing]:
@@ -82,7 +82,7 @@ def beam_search(
     return [row.best() for row in rows]
 
 
-def _grow(live: Sequence[Row], log_probs_NV: Float[Tensor, "N V"]) -> list[tuple[int, int]]:
+def _grow(live: Sequence[BeamRow], log_probs_NV: Float[Tensor, "N V"]) -> list[tuple[int, int]]:
     """One id more for each growing text that stays: which row of the batch it comes from, and the id."""
     starts = accumulate((len(row.growing) for row in live[:-1]), initial=0)
     return [
@@ -92,7 +92,7 @@ def _grow(live: Sequence[Row], log_probs_NV: Float[Tensor, "N V"]) -> list[tuple
     ]
 
 
-class Row:
+class BeamRow:
     """One prompt's search."""
 
     def __init__(self, prompt: list[int], search: Beam, stops: Stops, tokens: int) -> None:
@@ -122,7 +122,7 @@ class Row:
         if length == self.tokens or not steps:
             for ids, log_prob in self.growing:
                 self._end(ids, log_prob, length)
-        if length == self.tokens or not steps or self._settled(length):
+        if length == self.tokens or not steps or self._finished(length):
             self.growing, steps = [], []
         return steps
 
@@ -131,19 +131,19 @@ class Row:
     ) -> list[tuple[int, int, float]]:
         """The best texts one id longer, with as many to spare as may end: origin, id and log-probability."""
         if self.search.ngram:
-            said = [self.prompt + ids for ids, _ in texts]
-            log_probs_NV = block_ngrams(log_probs_NV, said, self.search.ngram)
+            texts_so_far = [self.prompt + ids for ids, _ in texts]
+            log_probs_NV = block_ngrams(log_probs_NV, texts_so_far, self.search.ngram)
         total_NV = log_probs_NV + log_probs_NV.new_tensor([[log_prob] for _, log_prob in texts])
         ends = len({stop[-1] for stop in self.stops})
         best = total_NV.flatten().topk(min(self.search.width * (1 + ends), total_NV.numel()))
-        places = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ranked = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         V = log_probs_NV.shape[1]
-        return [(place // V, place % V, log_prob) for place, log_prob in places if log_prob > -torch.inf]
+        return [(index // V, index % V, log_prob) for index, log_prob in ranked if log_prob > -torch.inf]
 
     def _end(self, ids: list[int], log_prob: float, length: int) -> None:
         self.ended.append(Hypothesis(ids, log_prob, log_prob / self.search.lp(max(1, length))))
 
-    def _settled(self, length: int) -> bool:
+    def _finished(self, length: int) -> bool:
         """Whether nothing that still grows can rank among the best: probability only falls, lp is monotonous."""
         if len(self.ended) < self.search.width:
             return False

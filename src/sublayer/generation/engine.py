@@ -12,7 +12,7 @@ from sublayer.generation.prompts import Prompts, Rows
 from sublayer.generation.reader import read_prompts
 from sublayer.generation.request import GenerationRequest
 from sublayer.generation.sampling import Sampling, pick
-from sublayer.generation.stop import Stop, Text
+from sublayer.generation.stop import Stop, WrittenText
 from sublayer.runs.wording import plural
 
 THINNING = 0.25
@@ -61,7 +61,7 @@ def stream(
 
     Ids that may yet turn out to begin a stop sequence are held back, so a step may give a row none, or several.
     """
-    # Made here, so that what is wrong is said at the call and not when the first step is taken.
+    # Made here, so that errors are raised at the call and not at the first step.
     writing = Writing(
         GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native
     )
@@ -71,7 +71,7 @@ def stream(
 def _steps(writing: Writing) -> Iterator[list[list[int]]]:
     while not writing.done:
         writing.step()
-        yield [text.told() for text in writing.texts]
+        yield [text.new_ids() for text in writing.texts]
 
 
 class Writing:
@@ -82,7 +82,7 @@ class Writing:
         self, request: GenerationRequest, sampling: Sampling, seed: int | Sequence[int] = 0, native: bool = True
     ) -> None:
         self.sampling = sampling
-        self.texts = [Text(request.stops, request.tokens) for _ in request.prompts.rows]
+        self.texts = [WrittenText(request.stops, request.tokens) for _ in request.prompts.rows]
         self.live = list(range(len(self.texts)))
         """The text that each row of the batch belongs to."""
         generators = _generators(seed, len(self.texts))

@@ -30,9 +30,9 @@ class Prompts:
         ids_BL = torch.zeros(len(read), longest, dtype=torch.long, device="cpu")
         valid_BL = torch.zeros_like(ids_BL, dtype=torch.bool)
         for n, row in enumerate(read):
-            places = slice(longest - len(row), longest) if left else slice(0, len(row))
-            ids_BL[n, places] = torch.tensor(row, device="cpu")
-            valid_BL[n, places] = True
+            where = slice(longest - len(row), longest) if left else slice(0, len(row))
+            ids_BL[n, where] = torch.tensor(row, device="cpu")
+            valid_BL[n, where] = True
         return cls(read, ids_BL.to(device), None if valid_BL.all() else valid_BL.to(device))
 
     @property

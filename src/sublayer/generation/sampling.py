@@ -1,7 +1,7 @@
 """From scores to the next id: pure functions scores_BV → scores_BV, and one draw.
 
-They apply in the order of this file: what was said is made less likely, the temperature spreads the rest, then the
-unlikely is cut away. What is cut has a score of −∞.
+They apply in the order of this file: ids that are in the text already become less likely, the temperature spreads the
+rest, then the unlikely is cut away. What is cut has a score of −∞.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sublayer.nn.config import Config
 
 
 class Sampling(Config, tag="sampling"):
-    """How the next id is chosen; greedily, if nothing is said."""
+    """How the next id is chosen; greedily by default."""
 
     temperature: float = 0.0
     """Scores are divided by it; 0 takes the best."""
@@ -114,7 +114,7 @@ def keep_min_p(scores_BV: Float[Tensor, "B V"], share: float) -> Float[Tensor, "
 
 def block_ngrams(scores_BV: Float[Tensor, "B V"], ids: Sequence[Sequence[int]], n: int) -> Float[Tensor, "B V"]:
     """No id that would complete a run of n ids which the row has already (Paulus et al. 2018, section 2.5)."""
-    blocked = [(row, last) for row, said in enumerate(ids) for last in _completing(said, n)]
+    blocked = [(row, last) for row, ids_so_far in enumerate(ids) for last in _completing(ids_so_far, n)]
     if not blocked:
         return scores_BV
     rows, columns = torch.tensor(blocked, device=scores_BV.device).T
@@ -135,9 +135,9 @@ def pick(scores_BV: Float[Tensor, "B V"], generators: Sequence[torch.Generator] 
     return drawn_B1.squeeze(1).clamp(max=scores_BV.shape[1] - 1)
 
 
-def _completing(said: Sequence[int], n: int) -> set[int]:
-    start = tuple(said[len(said) - n + 1 :]) if n > 1 else ()
-    return {said[i + n - 1] for i in range(len(said) - n + 1) if tuple(said[i : i + n - 1]) == start}
+def _completing(ids_so_far: Sequence[int], n: int) -> set[int]:
+    start = tuple(ids_so_far[len(ids_so_far) - n + 1 :]) if n > 1 else ()
+    return {ids_so_far[i + n - 1] for i in range(len(ids_so_far) - n + 1) if tuple(ids_so_far[i : i + n - 1]) == start}
 
 
 def _within(value: float, good: bool, expected: str) -> float:

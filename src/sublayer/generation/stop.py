@@ -15,14 +15,14 @@ def met(ids: Sequence[int], stops: Stops) -> int:
     return max((len(stop) for stop in stops if tuple(ids[-len(stop) :]) == stop), default=0)
 
 
-class Text:
+class WrittenText:
     """One row as it is written; neither what ends it nor anything after belongs to it."""
 
     def __init__(self, stops: Stops, tokens: int) -> None:
         self.stops, self.tokens = stops, tokens
         self.ids: list[int] = []
         self.done = tokens == 0
-        self._told = 0
+        self._given = 0
 
     def add(self, token: int) -> None:
         self.ids.append(token)
@@ -30,10 +30,10 @@ class Text:
         self.done = end > 0 or len(self.ids) == self.tokens
         del self.ids[len(self.ids) - end :]
 
-    def told(self) -> list[int]:
+    def new_ids(self) -> list[int]:
         """Ids that are new since the last call, without those that may yet turn out to begin a stop sequence."""
         end = len(self.ids) if self.done else len(self.ids) - self._held_back()
-        new, self._told = self.ids[self._told : end], end
+        new, self._given = self.ids[self._given : end], end
         return new
 
     def _held_back(self) -> int:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from sublayer.nn import paths
 from sublayer.nn.model import Encoder, EncoderDecoder, Model
-from sublayer.nn.stack import planned
 from sublayer.nn.state import State
 
 
@@ -101,8 +100,5 @@ def fed(model: Model, x_BLD: Tensor) -> Iterator[None]:
 @contextmanager
 def by_reference() -> Iterator[None]:
     """Attention by the slow twin."""
-    with (
-        paths.by_slow_twins(),
-        mock.patch.object(planned, "serves", return_value=False),
-    ):
+    with paths.by_slow_twins():
         yield

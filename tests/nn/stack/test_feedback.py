@@ -257,9 +257,9 @@ def test_padding_of_a_source_is_not_seen(changes, dtype, monkeypatch):
     ("changes", "message"),
     [
         ({"compose": {"kind": "layer", "layer": 9}}, r"compose\.layer=9: the layout has 2 layers.*use 0 .* to 2"),
-        ({"shared": False, "s.memory": "cache"}, r"shared=false: .*memory=cache keeps one set.*use memory=segment"),
+        ({"shared": False, "s.memory": "cache"}, r"shared=false: .*memory=cache stores one set.*use memory=segment"),
         ({"compose": "recurrent", "s.memory": "cache"}, r"compose=recurrent: .*use memory=segment"),
-        ({"s.pattern": {"kind": "window", "size": 50}}, r"pattern\.size=50: attention spans 49 places.*up to 6"),
+        ({"s.pattern": {"kind": "window", "size": 50}}, r"pattern\.size=50: attention spans 49 tokens.*up to 6"),
         ({"layout": "(f)x2"}, "has no attention, so nothing reads the memory"),
         ({"compose": "weigthed"}, "weigthed.*weighted"),
         ({"s.heads": [2, 4]}, r"shared=true: .*heads differs.*shared=false"),

@@ -19,16 +19,16 @@ def _without_a_compiler(monkeypatch):
 
 def both(config, dtype, monkeypatch):
     """Two segments by sweeps and by the loop, and how often sweeps were tried and came to rest."""
-    tried, settle = [], sweeps.settle
+    tried, converge = [], sweeps.converge
 
     def noting(*given):
-        found = settle(*given)
+        found = converge(*given)
         tried.append(found is not None)
         return found
 
     trial = Case(config)
     model, first, second = trial.model(dtype), trial.ids(), trial.ids(key=3)
-    monkeypatch.setattr(sweeps, "settle", noting)
+    monkeypatch.setattr(sweeps, "converge", noting)
     outputs = []
     for length in (4, 10**6):
         monkeypatch.setattr(sweeps, "LENGTH", length)
@@ -98,8 +98,8 @@ def test_they_are_not_for_training_nor_for_padding():
     model.eval()
     model(ids)
     model(ids, None, torch.ones_like(ids, dtype=torch.bool))
-    assert not sweeps.serves(model.stack, *scenes[0][:2])
+    assert not sweeps.serves(model.stack, [], *scenes[0][:2])
     with torch.no_grad():
-        assert sweeps.serves(model.stack, *scenes[0][:2])
-        assert not sweeps.serves(model.stack, *scenes[1][:2])
-        assert not sweeps.serves(model.train().stack, *scenes[0][:2])
+        assert sweeps.serves(model.stack, [], *scenes[0][:2])
+        assert not sweeps.serves(model.stack, [], *scenes[1][:2])
+        assert not sweeps.serves(model.train().stack, [], *scenes[0][:2])

@@ -16,7 +16,7 @@ from sublayer.generation.native.source import SOURCE
 from sublayer.native import load
 from sublayer.native.pointwise import ACTIVATIONS
 from sublayer.native.tensors import plain
-from sublayer.nn.attention import Causal, MultiHead, Window
+from sublayer.nn.attention import Causal, MultiHead, Softmax, Window
 from sublayer.nn.attention.recall import Recall
 from sublayer.nn.embedding import Embedding, LinearHead, TiedHead
 from sublayer.nn.feedforward import Dense, Glu, activation
@@ -110,10 +110,15 @@ def _check_attention(part: MultiHead | Recall) -> None:
     config = part.config
     if type(config.pattern) not in (Causal.Config, Window.Config):
         raise NotServed(f"no C code for pattern={config.pattern.tag}")
+    if type(config.kernel) is not Softmax.Config:
+        raise NotServed(f"no C code for kernel={config.kernel.tag}")
     if type(config.memory) not in (Cache.Config, Segment.Config):
         raise NotServed(f"no C code for memory={config.memory.tag}")
     if part.span is not None:
         raise NotServed(f"no C code for span={config.span.tag}")
+    if isinstance(part, MultiHead):
+        _expect(part.memory, Cache, Segment)
+        _expect(part.kernel, Softmax)
     position = _expect(part.position, Position, NoPosition, Rotary, Alibi, RelativeXL, RelativeKey)
     if isinstance(position, RelativeXL) and config.reach is None:
         raise NotServed("position=relative_xl needs a memory of bounded length")

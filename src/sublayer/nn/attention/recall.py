@@ -1,4 +1,4 @@
-"""Recall: attention to a memory that somebody else keeps. Queries come from here, and no place sees itself."""
+"""Recall: attention to a memory that the stack stores. Queries come from here, and no token sees itself."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sublayer.nn.scene import Scene
 
 
 class Recall(Heads):
-    """concat_h(softmax(q_h k_hᵀ/√K) v_h) W_o for each place, on keys and values of the places before it.
+    """concat_h(softmax(q_h k_hᵀ/√K) v_h) W_o for each token, on keys and values of the tokens before it.
 
-    The stack that keeps them gives them as the state. It is built from a MultiHead's config; with `own`, it has the
+    The stack that stores them gives them as the state. It is built from a MultiHead's config; with `own`, it has the
     projection of memory vectors to keys and values, which else all attentions of the stack share.
     """
 
@@ -41,13 +41,13 @@ class Recall(Heads):
         return "the plain loop of nn/stack/feedback.py"
 
     def sees(self, scene: Scene) -> int | None:
-        """How many earlier places any head looks at now; None for all there are."""
+        """How many earlier tokens any head sees now; None for all there are."""
         return self.config.sees if self.span is None else least(self.config.sees, self.span.sees(scene))
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: KeyValues | None = None
     ) -> tuple[Float[Tensor, "B L D"], KeyValues | None]:
-        """One place, with what was kept before it; or several, with their own keys and values after that (a sweep)."""
+        """One token, on the keys and values before it; or several, whose own keys and values are the last (a sweep)."""
         if state is None or not len(state):
             nothing_B1Z = x_BLD.new_zeros(*x_BLD.shape[:2], self.heads * self.head_dim)
             return self.output(nothing_B1Z), state
@@ -59,7 +59,7 @@ class Recall(Heads):
         return self.output(join_heads(y_BH1K)), state
 
     def _sweep(self, x_BLD: Tensor, scene: Scene, state: KeyValues) -> Tensor:
-        """Several places at once, on keys and values of which the last are, or are thought to be, their own."""
+        """Several tokens at once, on keys and values of which the last are a guess at their own."""
         sees, length = self.sees(scene), x_BLD.shape[1]
         k_BGMK, v_BGMK = (one.last(None if sees is None else sees + length) for one in (state.k, state.v))
         memory = k_BGMK.shape[2] - length
@@ -70,7 +70,7 @@ class Recall(Heads):
         return self.output(join_heads(attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, span=self.span)))
 
     def _attend(self, q_BH1K: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, scene: Scene) -> Tensor:
-        """A position speaks of the M places before this one, and of itself: what it says of that is left out."""
+        """A position gives M + 1 columns, the last for the token itself, which is dropped: no token sees itself."""
         memory, scale = k_BGMK.shape[2], self.head_dim**-0.5
         bias_BH1N = self.position.bias(q_BH1K, scene, memory, scale, None)
         # Queries of one group are one matrix: no key is repeated.
@@ -107,7 +107,7 @@ def key_value_params(config: MultiHead.Config, dim: int) -> int:
 
 
 def recall_flops(config: MultiHead.Config, slot: Slot, work: Work) -> int:
-    """Queries, scores, sums and the output, place after place; keys and values are counted by who projects them."""
+    """Queries, scores, sums and the output, token after token; keys and values are counted by who projects them."""
     H, _, K = config.sizes(slot.dim)
     position, total = config.position(slot), 0
     memory = least(work.memory, config.reach, config.span.begins) or 0

@@ -4,4 +4,8 @@ from sublayer.nn.stack.base import Stack
 from sublayer.nn.stack.feedback import Feedback
 from sublayer.nn.stack.plain import Plain
 
-__all__ = ["Feedback", "Plain", "Stack"]
+# isort: split
+# Fast paths, which register themselves: those imported first are asked first.
+from sublayer.nn.stack import planned, sweeps
+
+__all__ = ["Feedback", "Plain", "Stack", "planned", "sweeps"]

@@ -74,21 +74,21 @@ class Planner:
         streams = [nn.functional.pad(one, (0, layers - len(one))) for one in self.stack.compose.weights()]
         return torch.stack(streams)
 
-    def _projections(self) -> tuple[Tensor, Tensor | None, unrolled.Norm | None]:
+    def _projections(self) -> tuple[Tensor, Tensor | None, unrolled.NormSpec | None]:
         """Of every set: (sets, D, Z), with the norm before it multiplied in."""
         stack, made = self.stack, []
         for n in range(len(stack.config.streams)):
             norm, matrix = stack.projection(n)
             made.append(_folded(norm, matrix))
         norm = stack.projection(0)[0]
-        entry = unrolled.Norm(norm.eps) if isinstance(norm, nn.LayerNorm) else None
+        entry = unrolled.NormSpec(norm.eps) if isinstance(norm, nn.LayerNorm) else None
         biases = [bias for _, bias in made if bias is not None]
         return torch.stack([weight for weight, _ in made]), torch.stack(biases) if biases else None, entry
 
-    def _sublayer(self, n: int, sublayer: Any, places: int) -> unrolled.Sublayer:
+    def _sublayer(self, n: int, sublayer: Any, places: int) -> unrolled.SublayerSpec:
         part, norm = sublayer.part, sublayer.norm
-        before = unrolled.Norm(norm.eps) if isinstance(sublayer, PreNorm) else None
-        after = None if before else unrolled.Norm(norm.eps, self.add(norm.weight), self.add(norm.bias))
+        before = unrolled.NormSpec(norm.eps) if isinstance(sublayer, PreNorm) else None
+        after = None if before else unrolled.NormSpec(norm.eps, self.add(norm.weight), self.add(norm.bias))
         attends = isinstance(part, (Recall, Cross))
         enter, leave = (part.query, part.output) if attends else (part.enter, part.output)
         weight, bias = _folded(norm if before else None, enter)
@@ -98,7 +98,7 @@ class Planner:
         drop = (part.config.dropout if part.training else 0.0) if attends else _rate(part.drop)
         drop_out = _rate(sublayer.drop)
         matrices = self._index(weight), self.add(bias), *self._leaving(leave, drop, drop_out)
-        made = unrolled.Sublayer(*matrices, before, after, drop=drop, drop_out=drop_out)
+        made = unrolled.SublayerSpec(*matrices, before, after, drop=drop, drop_out=drop_out)
         if not attends:
             return replace(made, activation=part.activation, gated=isinstance(part, Glu))
         if isinstance(part, Cross):

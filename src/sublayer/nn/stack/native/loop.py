@@ -27,9 +27,14 @@ LINE = 16
 """Floats that a processor fetches together."""
 
 
+def available() -> bool:
+    """Whether there is a C library: a compiler, and no SUBLAYER_NATIVE=0."""
+    return load(SOURCE, "the Feedback loop") is not None
+
+
 def runs(x: Tensor) -> bool:
-    """Whether this is a plain array of floats, nobody watches what PyTorch does to it, and there is a compiler."""
-    return plain(x) and not watched() and load(SOURCE, "the Feedback loop") is not None
+    """Whether C may read this: a plain array of floats, no tracer that must see each operation, and a library."""
+    return plain(x) and not watched() and available()
 
 
 def knows(activation: str | None) -> bool:
@@ -37,7 +42,7 @@ def knows(activation: str | None) -> bool:
     return activation is None or activation in ACTIVATIONS
 
 
-def serves(plan: plans.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
+def computes(plan: plans.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether C knows all of this, and the weights are such arrays, too."""
     known = all(knows(one.activation) for one in plan.sublayers)
     return known and 0 not in x_TBD.shape and runs(x_TBD) and all(plain(one) for one in weights)
@@ -103,7 +108,7 @@ class Form:
         self.held.append(x.detach().contiguous())
         return address(self.held[-1])
 
-    def _norm(self, norm: plans.Norm | None) -> NormStruct:
+    def _norm(self, norm: plans.NormSpec | None) -> NormStruct:
         if norm is None:
             return NormStruct()
         gain, shift = (

@@ -1,17 +1,17 @@
 """The Feedback stack's loop in one step of autograd: the fast path of `feedback.py`, whose plain loop is its slow twin.
 
-- Autograd would record each small product of each place, and form the gradient of every weight place by place. Here
-  the loop backwards forms only what the place before needs; weights get their gradient from many places at once.
-- Gains and shifts of norms that stand before a matrix, and the scale of scores, are multiplied into it beforehand.
-- Keys and values get what places of later blocks owe them in one product, when the loop reaches their block; only
-  places of the same block add theirs one by one.
-- What dropout leaves out is drawn for all places at once; what makes up for it is in the next matrix.
-- Buffers have time first, so that each place is one piece of memory.
-- On a CPU the steps from place to place are taken in C (`native`); what is formed of many places stays here.
+- Autograd would record each small product of each token, and form the gradient of every weight token by token. Here
+  the way back computes only what the token before needs; weights get their gradient from many tokens at once.
+- Gains and shifts of norms before a matrix, and the scale of scores, are multiplied into the matrix beforehand.
+- Gradients of keys and values from tokens of later blocks are added in one product, when the way back reaches their
+  block; only tokens of the same block add theirs one by one.
+- Dropout masks are drawn for all tokens at once; the factor that makes up for dropout is in the next matrix.
+- Buffers have time first, so that each token is one piece of memory.
+- On a CPU the steps from token to token are taken in C (`native`); products over many tokens stay here.
 """
 
 from sublayer.nn.stack.unrolled.dropout import scale
 from sublayer.nn.stack.unrolled.function import Unrolled
-from sublayer.nn.stack.unrolled.plan import Norm, Plan, Sublayer
+from sublayer.nn.stack.unrolled.plan import NormSpec, Plan, SublayerSpec
 
-__all__ = ["Norm", "Plan", "Sublayer", "Unrolled", "scale"]
+__all__ = ["NormSpec", "Plan", "SublayerSpec", "Unrolled", "scale"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sublayer.nn.stack.unrolled.loop import Loop, activated, staying
-from sublayer.nn.stack.unrolled.plan import Sublayer
+from sublayer.nn.stack.unrolled.plan import SublayerSpec
 
 aten = torch.ops.aten
 
@@ -32,7 +32,7 @@ class GradientAccumulator:
         self.to_scores = [self._scores(kept["weights"]) if "weights" in kept else None for kept in loop.kept]
         self.to_y = [torch.empty_like(kept["y"]) if "y" in kept else None for kept in loop.kept]
 
-    def _room(self, sublayer: Sublayer, block: int) -> dict[str, Tensor]:
+    def _room(self, sublayer: SublayerSpec, block: int) -> dict[str, Tensor]:
         """Gradients of a block that its weights wait for."""
         like, (_, B, D) = self.loop.x_NTBD, self.loop.shape
         inner = self.weights[sublayer.enter].shape[1]

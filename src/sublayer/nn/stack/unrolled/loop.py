@@ -11,7 +11,7 @@ from torch import Tensor
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.stack import native
 from sublayer.nn.stack.unrolled import dropout
-from sublayer.nn.stack.unrolled.plan import Norm, Plan, Sublayer
+from sublayer.nn.stack.unrolled.plan import NormSpec, Plan, SublayerSpec
 
 HELD = {"x_NTBD", "k", "v", "m_TRBD", "kept", "of_memory", "weights", "x_NT", "keys", "values", "fades"}
 """What a loop has of its places, its weights, and views of either."""
@@ -31,7 +31,7 @@ class Loop:
         weights: Sequence[Tensor],
     ) -> None:
         self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, weights
-        self.native = native.serves(plan, x_TBD, weights)
+        self.native = native.computes(plan, x_TBD, weights)
         T, B, D = self.shape = x_TBD.shape
         A, _, G, self.memory, K = past_k.shape
         self.head_dim, self.wide = K, plan.heads * K
@@ -45,7 +45,7 @@ class Loop:
         self.names: list[list[str]] = []
         self.table = None if plan.table is None else self.weights[plan.table].flip(0)
 
-    def _room(self, sublayer: Sublayer) -> dict[str, Tensor]:
+    def _room(self, sublayer: SublayerSpec) -> dict[str, Tensor]:
         """What a sublayer keeps of each place."""
         T, B, _ = self.shape
         like, room = self.x_NTBD, self._moments(T, B)
@@ -74,7 +74,7 @@ class Loop:
         """(G, H/G, distances), farthest first."""
         return self.weights[fade].flip(1).unflatten(0, (self.plan.groups, -1))
 
-    def window(self, t: int, sublayer: Sublayer) -> slice:
+    def window(self, t: int, sublayer: SublayerSpec) -> slice:
         """The keys that an attention sees from place t."""
         if (source := self.plan.source(sublayer)) is not None:
             return slice(0, self.weights[source[0]].shape[2])
@@ -144,7 +144,7 @@ class Loop:
                 self._step(t, sublayer, kept_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
             self._remember(t)
 
-    def _step(self, t: int, sublayer: Sublayer, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
+    def _step(self, t: int, sublayer: SublayerSpec, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
         u_BD = self._normed(kept, x_BD, sublayer.before) if sublayer.before else x_BD
         if sublayer.activation:
             h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
@@ -161,7 +161,7 @@ class Loop:
         if sublayer.after:
             out_BD.copy_(self._normed(kept, sum_BD, sublayer.after))
 
-    def _normed(self, kept: dict[str, Tensor], x: Tensor, norm: Norm) -> Tensor:
+    def _normed(self, kept: dict[str, Tensor], x: Tensor, norm: NormSpec) -> Tensor:
         gain, shift = (None if index is None else self.weights[index] for index in (norm.gain, norm.shift))
         normed, mean, scale = torch.native_layer_norm(x, x.shape[-1:], gain, shift, norm.eps)
         kept["mean"].copy_(mean)
@@ -172,7 +172,7 @@ class Loop:
         matrix = self.weights[weight]
         return torch.mm(x, matrix, out=out) if bias is None else torch.addmm(self.weights[bias], x, matrix, out=out)
 
-    def _attend(self, t: int, sublayer: Sublayer, kept: dict[str, Tensor], u_BD: Tensor) -> Tensor:
+    def _attend(self, t: int, sublayer: SublayerSpec, kept: dict[str, Tensor], u_BD: Tensor) -> Tensor:
         seen, y_BZ = self.window(t, sublayer), kept["y"]
         q_BZ = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["q"])
         if seen.start == seen.stop:
@@ -197,7 +197,7 @@ class Loop:
         torch.bmm(weights, v, out=self.by_head(y_BZ))
         return y_BZ
 
-    def _recalled(self, t: int, sublayer: Sublayer, q_BZ: Tensor, k: Tensor, seen: slice) -> Tensor:
+    def _recalled(self, t: int, sublayer: SublayerSpec, q_BZ: Tensor, k: Tensor, seen: slice) -> Tensor:
         """Scores of keys of the memory, with what their distance adds."""
         if self.turn is not None:
             q_BZ.copy_(turned(q_BZ.view(len(q_BZ), -1, self.head_dim), self.turn, t).flatten(1))
@@ -240,7 +240,7 @@ def activated(activation: Activation, gated: bool, h: Tensor) -> Tensor:
     return ACTIVATIONS[activation](h)
 
 
-def staying(weights: Tensor, sublayer: Sublayer) -> Tensor:
+def staying(weights: Tensor, sublayer: SublayerSpec) -> Tensor:
     """Weights of an attention after dropout; those that are left out are kept with a minus, for the way back."""
     return weights.clamp_min(0) if sublayer.drop else weights
 

@@ -9,7 +9,7 @@ from sublayer.nn.feedforward.activation import Activation
 
 
 @dataclass(frozen=True)
-class Norm:
+class NormSpec:
     """A LayerNorm, by the indices of its gain and shift among the weights; None where a matrix has them in it."""
 
     eps: float
@@ -18,15 +18,15 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class Sublayer:
+class SublayerSpec:
     """One sublayer by the indices of its weights: two matrices, stored as (in, out), and their biases."""
 
     enter: int
     enter_bias: int | None
     leave: int
     leave_bias: int | None
-    before: Norm | None = None
-    after: Norm | None = None
+    before: NormSpec | None = None
+    after: NormSpec | None = None
     activation: Activation | None = None
     """Of a feed-forward; None for an attention."""
     gated: bool = False
@@ -47,14 +47,14 @@ class Sublayer:
 class Plan:
     """What a pass does, apart from the numbers."""
 
-    sublayers: Sequence[Sublayer]
+    sublayers: Sequence[SublayerSpec]
     ends: Sequence[int]
     """x^0, x^1, … as numbers of sublayers done."""
     streams: Sequence[int]
     """For each set of keys and values, the memory vectors it is made of."""
     heads: int
     groups: int
-    entry: Norm | None
+    entry: NormSpec | None
     """Between memory vectors and their projection."""
     compose: int
     """(streams, layers): how much of each layer is in each stream."""
@@ -68,7 +68,7 @@ class Plan:
     source_mask: int | None = None
     """(B, places of the source): 0 where they may be seen, −∞ elsewhere."""
 
-    def source(self, sublayer: Sublayer) -> tuple[int, int] | None:
+    def source(self, sublayer: SublayerSpec) -> tuple[int, int] | None:
         """Keys and values of the source that an attention reads; None if it reads the memory's."""
         memory = len(self.streams)
         return None if sublayer.activation or sublayer.keys < memory else self.sources[sublayer.keys - memory]
