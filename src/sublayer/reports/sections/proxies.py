@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sublayer.reports import curves
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, look, table
-from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
+from sublayer.reports.folders import KINDS, Found, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, folded, heading
@@ -14,6 +14,7 @@ from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
 from sublayer.reports.units import scale
+from sublayer.runs.record import Record
 from sublayer.runs.wording import plural
 
 LINE = 28
@@ -63,7 +64,7 @@ class Ranking(Record):
 
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     result, asked = KINDS["proxies"]
-    said = read(found.path / result, Ranking)
+    said = Ranking.read(found.path / result)
     body: list[Markup | Figure] = []
     for one in said.sets:
         of = f"-{one.set}" if len(said.sets) > 1 else ""

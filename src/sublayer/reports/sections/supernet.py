@@ -7,13 +7,14 @@ from typing import Any
 
 from sublayer.reports import blocks
 from sublayer.reports.charts import ACCENT, GREY, PALE, Figure, Rows, altair, by_name, look, table
-from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
+from sublayer.reports.folders import KINDS, Found, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, facts, folded, heading, key, model_cell, paragraph
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
+from sublayer.runs.record import Record
 from sublayer.runs.wording import plural
 
 THIRDS = ("first third", "second third", "last third")
@@ -69,7 +70,7 @@ class Figures(Record):
 
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     result, asked = KINDS["supernet"]
-    said = read(found.path / result, Figures)
+    said = Figures.read(found.path / result)
     drawn = (_attention(said), _thirds(said), _par(said))
     body: list[Markup | Figure] = [piece for piece in drawn if piece]
     body += [heading("What was found"), key(_key(said)), _table(said)]
