@@ -112,7 +112,7 @@ def test_what_is_in_it(page):
         "97.0 ± 3.0",
         "1 minute of training in all. Changed: dim=8.",
         "sublayer reproduce feedback/random-walk dim=8 --seeds 3",
-        "over 16 places",
+        "over 16 slots",
     )
     assert [words for words in said if words not in read.text] == []
 
