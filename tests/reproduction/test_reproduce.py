@@ -105,7 +105,7 @@ def test_what_was_seen(better, worse, said):
         ([0.9, 0.5, 0.7], [0.6, 0.7, 0.65], "yes, as far as seeds tell"),
         ([0.9, 0.91, 0.92], [0.5, 0.51, 0.5], "no, the first is clearly better"),
         ([0.5, 0.51, 0.5], [0.9, 0.91, 0.92], "no, the first is clearly worse"),
-        ([0.9], [0.5], "not known: one seed tells no difference from chance"),
+        ([0.9], [0.5], "not known: one seed cannot be told from chance"),
         ([None], [0.9], "not known: there is no figure of one of them"),
     ],
 )

@@ -122,28 +122,28 @@ def _variant(word: str) -> Variant:
     return Variant.of(words[0], read_overrides(tuple(words[1:])))
 
 
-def _count(option: str, said: str) -> int:
+def _count(option: str, text: str) -> int:
     """1M → 1,000,000."""
     sizes = {"k": 10**3, "m": 10**6, "g": 10**9}
-    size = sizes.get(said[-1:].lower(), 1)
-    found = _number(option, said[:-1] if size > 1 else said) * size
+    size = sizes.get(text[-1:].lower(), 1)
+    found = _number(option, text[:-1] if size > 1 else text) * size
     if found < 1 or found != int(found):
-        raise ValueError(f"{option} {said}: expected a whole number of at least 1, such as 500k or 1M")
+        raise ValueError(f"{option} {text}: expected a whole number of at least 1, such as 500k or 1M")
     return int(found)
 
 
-def _number(option: str, said: str) -> float:
+def _number(option: str, text: str) -> float:
     try:
-        found = float(said)
+        found = float(text)
     except ValueError:
-        raise ValueError(f"{option} {said!r}: expected a number") from None
+        raise ValueError(f"{option} {text!r}: expected a number") from None
     if not 0 < found < float("inf"):
-        raise ValueError(f"{option} {said}: expected a number above 0")
+        raise ValueError(f"{option} {text}: expected a number above 0")
     return found
 
 
-def _target(said: str | None) -> int | str | None:
-    return said if said in (None, "first") else _count("--equal-params", said)
+def _target(text: str | None) -> int | str | None:
+    return text if text in (None, "first") else _count("--equal-params", text)
 
 
 def _print_table(table: ComparisonTable, folder: str) -> None:

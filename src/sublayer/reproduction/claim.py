@@ -1,4 +1,4 @@
-"""Claim: what a paper says, and the comparison that shows it at a small size."""
+"""Claim: a statement of a paper, and the comparison that tests it at a small size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Claim:
     """Where the paper makes it."""
     says: str
     scale: str
-    """What was made smaller, and by how much."""
+    """How the experiment was made smaller than the paper's."""
     variants: Sequence[Variant]
     findings: Sequence[Finding]
     changes: Mapping[str, Any]

@@ -122,7 +122,7 @@ def seen_alike(one: Sequence[float | None], other: Sequence[float | None], less_
     if difference is None:
         return UNKNOWN
     if difference.low is None:
-        return "not known: one seed tells no difference from chance"
+        return "not known: one seed cannot be told from chance"
     word = verdict(difference)
     return f"no, the first is clearly {word}" if word in ("better", "worse") else "yes, as far as seeds tell"
 

@@ -149,7 +149,7 @@ def _against(compared: ComparisonTable, name: str) -> Figure | None:
 
 
 def _group(run: History, compared: ComparisonTable) -> str:
-    """The variant that a run belongs to; where the table does not say, runs are called NAME-SEED."""
+    """The variant that a run belongs to; runs that the table does not list are named NAME-SEED."""
     name = run.run.path.name
     for row in compared.rows:
         if f"runs/{name}" in row.runs:
