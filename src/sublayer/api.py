@@ -133,6 +133,8 @@ def describe(
 
     length, memory: new and remembered tokens of the pass whose FLOPs are counted.
     """
+    import sublayer.generation  # noqa: F401  registers its fast paths
+    from sublayer.papers.chosen_paths import chosen_paths
     from sublayer.papers.description import Description
 
     if length < 1 or (memory or 0) < 0:
@@ -140,7 +142,7 @@ def describe(
     made, entry = config(name, changes), registry.PAPERS.get(name)
     against = diff or (entry.parent if entry else None)
     differs = config(against).diff(made) if against else {}
-    return Description(name, made, made.cost(length, memory), entry, against, differs)
+    return Description(name, made, made.cost(length, memory), entry, against, differs, chosen_paths(made))
 
 
 def model_config(model: str | Model.Config, changes: Mapping[str, Any] | None = None) -> Model.Config:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sublayer.nn.model import Cost, Model
+    from sublayer.papers.chosen_paths import ChosenPath
     from sublayer.papers.description import Description
 
 
@@ -25,7 +26,7 @@ def show(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """One member of the family: its config, its difference to its parent, its cost, its citation.
+    """One member of the family: its config, its difference to its parent, its cost, its citation, its fast paths.
 
     Examples: sublayer show par-base · sublayer show gpt2 dim=256 layout='(sf)x3' s.heads=2,2,2 f.inner=512,640,768
 
@@ -74,6 +75,7 @@ def _print_page(found: Description) -> None:
     _print_diff(console, found)
     _print_config(console, found.config)
     _print_cost(console, found.cost)
+    _print_paths(console, found.paths)
 
 
 def _print_diff(console: Console, found: Description) -> None:
@@ -123,3 +125,22 @@ def _print_cost(console: Console, cost: Cost) -> None:
         table.add_row("  stack, memory stored as keys and values", short(work.frozen_stack))
     console.print()
     console.print(table)
+
+
+def _print_paths(console: Console, rows: list[ChosenPath]) -> None:
+    """One line per mode, or one for both where they agree; below it, what the faster paths do not serve."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("sublayers", "mode", "path", "not faster, because"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        modes = {"training": row.training, "generation": row.generation}
+        if row.training == row.generation:
+            modes = {"both": row.training}
+        for mode, choice in modes.items():
+            if choice is not None:
+                reasons = "; ".join(f"{path}: {reason}" for path, reason in choice.why_not)
+                table.add_row(row.of if row.count == 1 else f"{row.of} ×{row.count}", mode, choice.path, reasons)
+    console.print()
+    console.print(table, highlight=False, markup=False)

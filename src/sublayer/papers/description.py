@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sublayer.nn.model import Cost, Model
+from sublayer.papers.chosen_paths import ChosenPath
 from sublayer.papers.registry import Paper
 
 
@@ -21,6 +22,8 @@ class Description:
     """The paper or file that `diff` compares with; by default the paper's parent."""
     diff: dict[str, tuple[Any, Any]]
     """Dotted path → value there, value here."""
+    paths: list[ChosenPath]
+    """Which implementation its sublayers run, and why not a faster one."""
 
     def dump(self) -> dict[str, Any]:
         return {
@@ -33,4 +36,5 @@ class Description:
             "hash": self.config.hash,
             "config": self.config.dump(),
             "cost": self.cost.dump(),
+            "paths": [one.dump() for one in self.paths],
         }
