@@ -176,9 +176,11 @@ def test_no_run(refuse, tmp_path):
     assert "not a run" in refuse("eval", str(tmp_path))
 
 
-def test_an_encoder_predicts_no_next_token(refuse, folder):
+def test_an_encoder_is_scored_by_its_own_objective(run, told, refuse, folder):
     path = trained(folder, "bert", "bert-base", **{"train.length": 16})
-    assert re.search("only a decoder predicts.*sublayer runs", refuse("eval", path))
+    assert told(path)["loss"] > 0
+    assert re.search(r"^loss +\d", run("eval", path), re.MULTILINE)
+    assert "is not scored token by token" in refuse("eval", path, "--stride", "4")
 
 
 def test_a_text_that_has_changed(refuse, told, tmp_path, folder):
