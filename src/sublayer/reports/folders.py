@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from sublayer.runs import sealed_json
-from sublayer.runs.record import Record
+from sublayer.runs.record import read_record
 
 KINDS = {
     "reproduction": ("claim.json", "claim.json"),
@@ -70,7 +72,7 @@ def kind_of(folder: Path) -> str | None:
 
 
 def read(path: Path, kind: type[R]) -> R:
-    return kind.read(path)
+    return read_record(path, kind)
 
 
 def read_asked(path: Path) -> dict[str, Any]:

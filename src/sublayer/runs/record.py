@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sublayer.runs import sealed_json
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class Record(BaseModel):
@@ -17,19 +19,8 @@ class Record(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """From a file; ValueError in one line if it is missing, not JSON, or does not hold what is expected."""
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            raise ValueError(
-                f"{path}: not there yet; wait until the work in {path.parent} is done, or go on with it"
-            ) from None
-        except OSError as error:
-            raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
-        try:
-            return cls.model_validate_json(content)
-        except ValidationError as error:
-            raise ValueError(f"{path}: {first_problem(error)}; it was damaged or edited") from None
+        """From a file; ValueError in one line where that cannot be."""
+        return read_record(path, cls)
 
     def write(self, path: Path) -> None:
         sealed_json.write(path, self.dump())
@@ -44,3 +35,19 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     path = ".".join(str(step) for step in first["loc"])
     return f"{path}: {first['msg']}" if path else first["msg"]
+
+
+def read_record(path: Path, kind: type[M]) -> M:
+    """A file as a record; ValueError in one line if it is missing, not JSON, or does not hold what is expected."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ValueError(
+            f"{path}: not there yet; wait until the work in {path.parent} is done, or go on with it"
+        ) from None
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        raise ValueError(f"{path}: {first_problem(error)}; it was damaged or edited") from None
