@@ -44,22 +44,22 @@ def _fields(config: type[Config]) -> Iterator[str]:
     rows = []
     for name, field in config.model_fields.items():
         default = field.default.tag if isinstance(field.default, Config) else field.default
-        told = next((told[name] for told in map(_told, config.__mro__) if name in told), "")
-        rows.append((f"`{name}`", _type(field.annotation), "required" if field.is_required() else code(default), told))
+        text = next((text[name] for text in map(_documented, config.__mro__) if name in text), "")
+        rows.append((f"`{name}`", _type(field.annotation), "required" if field.is_required() else code(default), text))
     if rows:
         yield table(("field", "type", "default", "meaning"), rows)
 
 
 @cache
-def _told(config: type) -> dict[str, str]:
+def _documented(config: type) -> dict[str, str]:
     """Field → the string under it, in one class's own source."""
     if not config.__module__.startswith("sublayer."):
         return {}
     body = ast.parse(textwrap.dedent(inspect.getsource(config))).body[0].body
     return {
-        field.target.id: " ".join(ast.literal_eval(told.value).split())
-        for field, told in pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant)
+        field.target.id: " ".join(ast.literal_eval(text.value).split())
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
     }
 
 

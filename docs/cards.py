@@ -1,6 +1,6 @@
-"""Write what is made from the code: the method cards, the alphabet, the tables of the README, the picture.
+"""Generate from the code: the method cards, the alphabet, the tables of the README, the picture.
 
-python docs/cards.py        docs/cards/*.md (not kept in the repository), README.md, docs/images/family.svg
+python docs/cards.py        docs/cards/*.md (not in the repository), README.md, docs/images/family.svg
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FLOPS = "FLOPs are of one pass over 64 new tokens, with the memory full where th
 
 def cards() -> dict[str, str]:
     """File name → text, of every page."""
-    said = f"Each paper is a short diff against its parent. {FLOPS} See also [the alphabet](alphabet.md)."
-    index = f"# Cards\n\n{said}\n\n{family_table('{name}.md')}\n"
+    intro = f"Each paper is a short diff against its parent. {FLOPS} See also [the alphabet](alphabet.md)."
+    index = f"# Cards\n\n{intro}\n\n{family_table('{name}.md')}\n"
     return {"index.md": index, "alphabet.md": alphabet.page(), **{f"{name}.md": card(name) for name in _names()}}
 
 
@@ -36,7 +36,7 @@ def card(name: str) -> str:
     sections = [
         f"# {name}",
         entry.story,
-        f"{entry.cite}. Told in `{_file(name)}`.",
+        f"{entry.cite}. Defined in `{_file(name)}`.",
         *_layouts(config),
         *_changes(entry, config),
         *_children(name),
@@ -78,7 +78,7 @@ def _cost(cost: Cost) -> str:
     rows.append(("decoder_params = stack + final_norm", f"{cost.decoder_params:,}"))
     rows.append((f"**FLOPs**, {work.length} new tokens and {work.memory} remembered", f"**{work.total:,}**"))
     if work.frozen_stack != work.stack:
-        rows.append(("FLOPs, memory kept as keys and values", f"{work.total - work.stack + work.frozen_stack:,}"))
+        rows.append(("FLOPs, memory stored as keys and values", f"{work.total - work.stack + work.frozen_stack:,}"))
     return table(("where", "count"), rows, numbers=[1])
 
 
@@ -90,7 +90,7 @@ def _facts(entry: registry.Paper, cost: Cost) -> Iterator[str]:
 
 
 def family_table(link: str | None = None) -> str:
-    """Every paper, parents before children, linked to a page, or to the file that tells it."""
+    """Every paper, parents before children, linked to a page, or to the file that defines it."""
     rows = []
     for name in _names():
         entry, config = registry.find(name), sublayer.config(name)
@@ -107,7 +107,7 @@ def law_table() -> str:
 
 
 def readme(text: str) -> str:
-    """The README with its tables written anew, each between its markers."""
+    """The README with its tables generated, each between its markers."""
     for name, rows in (("family", family_table()), ("laws", law_table())):
         marked = re.compile(rf"(<!-- {name}: .*? -->\n).*?(\n<!-- end of {name} -->)", re.DOTALL)
         text, count = marked.subn(lambda found, rows=rows: f"{found[1]}\n{rows}\n{found[2]}", text)

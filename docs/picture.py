@@ -33,9 +33,9 @@ LEFT, LINE, TOP = 178, 42, 34
 def blocks(layout: str, x: float, y: float) -> Iterable[str]:
     """One rounded block a sublayer, with its letter in it."""
     yield f'<g font-family="{MONO}" font-size="11" text-anchor="middle">'
-    for place, letter in enumerate(layouts.expand(layout)):
+    for number, letter in enumerate(layouts.expand(layout)):
         _, fill, ink = PARTS.get(letter, OTHER)
-        left = x + place * STEP
+        left = x + number * STEP
         yield f'<rect x="{left}" y="{y}" width="{SIZE}" height="{TALL}" rx="3" fill="{fill}"/>'
         yield f'<text x="{left + SIZE / 2}" y="{y + 16}" fill="{ink}">{letter}</text>'
     yield "</g>"

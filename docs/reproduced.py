@@ -1,11 +1,10 @@
-"""What came out of claims that were run again, as cards tell it.
+"""Results of claims that were run again, as sections of a paper's card.
 
-python docs/reproduced.py reproductions/feedback/random-walk …     keeps their results in docs/reproduced
+python docs/reproduced.py reproductions/feedback/random-walk …     copies their results into docs/reproduced
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,51 +12,59 @@ from typing import Any
 
 from tables import table
 
-from sublayer.reproduction.wording import cells, orders
+from sublayer.comparison import ComparisonTable
+from sublayer.reproduction import ClaimResult
 from sublayer.runs.wording import change, command, plural, seeds
 
-KEPT = Path(__file__).parent / "reproduced"
+RESULTS = Path(__file__).parent / "reproduced"
+
+
+class PublishedClaim(ClaimResult):
+    """claim.json with the machine that it ran on."""
+
+    device: dict[str, Any]
 
 
 def sections(paper: str) -> Iterator[str]:
-    """Of a card; none where no claim of the paper was run."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((KEPT / paper).glob("*.json"))]
-    if found:
+    """Of a paper's card; none where no claim of the paper was run."""
+    results = [PublishedClaim.read(path) for path in sorted((RESULTS / paper).glob("*.json"))]
+    if results:
         yield "## Claims, run again"
         yield (
-            "Figures of the paper beside ours; ± is 95 % over seeds (Student's t). Which is before which is told by "
-            "the differences between two of the same seed."
+            "Figures of the paper beside ours; ± is 95 % over seeds (Student's t). Whether one variant is better than "
+            "another is decided by their differences on the same seeds."
         )
-    for told in found:
-        yield from _claim(told)
+    for result in results:
+        yield from _claim(result)
 
 
-def _claim(told: dict[str, Any]) -> Iterator[str]:
-    yield f"### {told['claim'].partition('/')[2]}"
-    yield f"{told['says']} ({told['source']})"
-    changes = [change(key, value) for key, value in told["changes"].items()]
-    again = command("reproduce", told["claim"], *changes, "--seeds", seeds(told["seeds"]))
-    took = f"{plural(len(told['seeds']), 'seed')}, {told['minutes']:.0f} minutes of training in all"
-    yield f"`{again}`: {told['scale']}. {took}, {told['device']['processor']}."
-    settings = " ".join(change(key, value) for key, value in told["settings"].items())
+def _claim(result: PublishedClaim) -> Iterator[str]:
+    yield f"### {result.claim.partition('/')[2]}"
+    yield f"{result.says} ({result.source})"
+    changes = [change(key, value) for key, value in result.changes.items()]
+    again = command("reproduce", result.claim, *changes, "--seeds", seeds(result.seeds))
+    took = f"{plural(len(result.seeds), 'seed')}, {result.minutes:.0f} minutes of training in all"
+    yield f"`{again}`: {result.scale}. {took}, {result.device['processor']}."
+    settings = " ".join(change(key, value) for key, value in result.settings.items())
     yield f"For all variants: `{settings}`."
-    for finding in told["findings"]:
-        titles = ("variant", f"paper, {finding['unit']}", f"here, {finding['unit']}", "by seed")
-        yield f"{finding['title'].capitalize()}:"
-        yield table(titles, cells(finding), numbers=[1, 2, 3])
-        yield "\n".join(f"- {line}." for line in orders(finding))
+    for finding in result.findings:
+        titles = ("variant", f"paper, {finding.unit}", f"here, {finding.unit}", "by seed")
+        yield f"{finding.title.capitalize()}:"
+        yield table(titles, finding.cells, numbers=[1, 2, 3])
+        yield "\n".join(f"- {pair.words}." for pair in finding.pairs)
 
 
-def keep(folder: Path) -> Path:
-    """A claim's result, with what it ran on."""
-    told = json.loads((folder / "claim.json").read_text(encoding="utf-8"))
-    device = json.loads((folder / "table.json").read_text(encoding="utf-8"))["device"]
-    path = KEPT / f"{told['claim']}.json"
+def publish(folder: Path) -> Path:
+    """Copy a claim's result, with the machine that it ran on."""
+    result = ClaimResult.read(folder / "claim.json")
+    device = ComparisonTable.read(folder / "table.json").device
+    published = PublishedClaim.model_validate({**result.dump(), "device": device})
+    path = RESULTS / f"{result.claim}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**told, "device": device}, indent=1) + "\n", encoding="utf-8")
+    published.write(path)
     return path
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        print(keep(Path(name)))
+        print(publish(Path(name)))

@@ -21,6 +21,6 @@ def code(value: Any) -> str:
 
 
 def first_lines(thing: Any) -> str:
-    """What a class, function or module says of itself up to a blank line; further where that line announces more."""
+    """The docstring of a class, function or module up to a blank line; further where that line announces more."""
     first, *more = (inspect.getdoc(thing) or "").split("\n\n")
     return " ".join(f"{first} {more[0]}".split() if first.endswith(":") and more else first.split())

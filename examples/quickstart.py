@@ -20,7 +20,7 @@ from rich.table import Column, Table
 import sublayer
 from sublayer.cli import front
 from sublayer.cli.board import Board, standing
-from sublayer.comparison import Variant
+from sublayer.comparison import ComparisonRow, Variant
 from sublayer.measurement import Setting
 from sublayer.nas import SearchResult
 from sublayer.nas.folder import SearchFolder
@@ -75,15 +75,15 @@ def main() -> None:
     console.print("[bold]The training[/bold]  both on the same tokens of Python's own library")
     with Board() as board, progress("training", trained):
         variants = [Variant("by hand", by_hand), Variant("searched", found)]
-        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "told": board.begin}
+        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": board.begin}
         table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, **how)
-    console.print(side_by_side(table["rows"]))
+    console.print(side_by_side(table.rows))
 
     with progress("writing the report"):
         page = sublayer.report([OUT / "search", OUT / "comparison"], OUT / "report.html")
     console.print(f"\n[bold]The page[/bold]  {page.path}: {page.charts} charts, opens without a network")
 
-    run = OUT / "comparison" / table["rows"][1]["runs"][0]
+    run = OUT / "comparison" / table.rows[1].runs[0]
     console.print("\n[bold]What it writes[/bold]")
     written = sublayer.load(run).generate(PROMPT, tokens=120, temperature=0.7)
     console.print(PROMPT + written, style="cyan", markup=False)
@@ -155,14 +155,14 @@ def fastest(result: SearchResult, by_hand: Model.Config) -> Model.Config:
     return Model.Config.parse((large or front[-1:])[0].config)
 
 
-def side_by_side(rows: list[dict[str, Any]]) -> Table:
+def side_by_side(rows: list[ComparisonRow]) -> Table:
     table = Table.grid("", *(Column(justify="right") for _ in range(5)), padding=(0, 3))
     table.add_row("", "layout", "decoder", "bits/byte", "ms", "MB", style="bold")
     for row in rows:
-        bits = row["test"]["bits_per_byte"]["mean"]
-        speed = "—" if row["latency"] is None else f"{1e3 * row['latency']['latency']:.1f}"
-        size = "—" if row["memory"] is None else f"{row['memory'] / 1e6:.1f}"
-        table.add_row(row["name"], row["layout"], f"{row['decoder_params'] / 1e6:.2f} M", f"{bits:.3f}", speed, size)
+        bits = "—" if row.test is None or row.test.bits_per_byte is None else f"{row.test.bits_per_byte.mean:.3f}"
+        speed = "—" if row.latency is None else f"{1e3 * row.latency.latency:.1f}"
+        size = "—" if row.memory is None else f"{row.memory / 1e6:.1f}"
+        table.add_row(row.name, row.layout, f"{(row.decoder_params or 0) / 1e6:.2f} M", bits, speed, size)
     return table
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sublayer.api import (
         compare,
         config,
+        describe,
+        evaluate,
         load,
         load_plugin,
         measure,
@@ -25,16 +27,13 @@ if TYPE_CHECKING:
         proxies,
         rank_table,
         report,
+        reproduce,
         resume,
         search,
         supernet,
         train,
     )
 
-_OFFERED = (
-    *("compare", "config", "load", "load_plugin", "measure", "names", "proxies", "rank_table", "report"),
-    *("resume", "search", "supernet", "train"),
-)
 _ROOMS = (
     *("nn", "papers", "data", "runs", "training", "generation", "evaluation", "measurement", "executors", "nas"),
     *("comparison", "reproduction", "reports", "testing", "interop"),
@@ -44,6 +43,8 @@ __all__ = [
     "__version__",
     "compare",
     "config",
+    "describe",
+    "evaluate",
     "load",
     "load_plugin",
     "measure",
@@ -51,6 +52,7 @@ __all__ = [
     "proxies",
     "rank_table",
     "report",
+    "reproduce",
     "resume",
     "search",
     "supernet",
@@ -59,7 +61,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OFFERED:
+    if name in __all__:
         return getattr(importlib.import_module("sublayer.api"), name)
     if name in _ROOMS:
         return importlib.import_module(f"sublayer.{name}")

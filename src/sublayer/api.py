@@ -5,30 +5,36 @@ The command line calls these functions, so that both do the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sublayer.keys import absolute, split
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
+from sublayer.papers import registry
 from sublayer.papers.named import config, names
 from sublayer.plugins import load_installed_plugins, load_plugin
 
 if TYPE_CHECKING:
-    from sublayer.comparison import Variant
+    from sublayer.comparison import ComparisonTable, Variant
     from sublayer.data import Data, DataConfig
+    from sublayer.evaluation import Evaluation
     from sublayer.measurement import Reading
     from sublayer.nas import SearchReporter, SearchResult, Space
     from sublayer.nas.proxies.study import StudyReporter
     from sublayer.nas.supernet import SupernetReporter
+    from sublayer.papers.description import Description
     from sublayer.reports import Report
+    from sublayer.reproduction import ClaimResult
     from sublayer.runs import Run
     from sublayer.trained import Trained
 
 __all__ = [
     "compare",
     "config",
+    "describe",
+    "evaluate",
     "load",
     "load_installed_plugins",
     "load_plugin",
@@ -37,6 +43,7 @@ __all__ = [
     "proxies",
     "rank_table",
     "report",
+    "reproduce",
     "resume",
     "search",
     "supernet",
@@ -104,13 +111,72 @@ def load(run: str | Path, *, step: int | None = None) -> Trained:
     return Trained.load(run, step)
 
 
-def measure(*models: str | Model.Config, seconds: float = 3.0, **setting: Any) -> list[Reading]:
-    """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`."""
-    from sublayer.measurement import Setting
+def evaluate(run: str | Path, data: str | None = None, *, step: int | None = None, **how: Any) -> Evaluation:
+    """Score a run on its own test split or on another text: `sublayer.evaluate("runs/book", "other.txt", stride=32)`.
+
+    how: split, length, batch, stride, memory, lengths, positions, limit.
+    """
+    from sublayer.trained import evaluate as evaluate_trained
+
+    return evaluate_trained(load(run, step=step), data, **how)
+
+
+def describe(
+    name: str,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    diff: str | None = None,
+    length: int = 64,
+    memory: int | None = None,
+) -> Description:
+    """A member of the family, its cost, and its difference to its parent or to `diff`: `sublayer.describe("llama")`.
+
+    length, memory: new and remembered tokens of the pass whose FLOPs are counted.
+    """
+    import sublayer.generation  # noqa: F401  registers its fast paths
+    from sublayer.papers.chosen_paths import chosen_paths
+    from sublayer.papers.description import Description
+
+    if length < 1 or (memory or 0) < 0:
+        raise ValueError(f"length {length}, memory {memory}: count at least 1 new token and no fewer than 0 remembered")
+    made, entry = config(name, changes), registry.PAPERS.get(name)
+    against = diff or (entry.parent if entry else None)
+    differs = config(against).diff(made) if against else {}
+    return Description(name, made, made.cost(length, memory), entry, against, differs, chosen_paths(made))
+
+
+def model_config(model: str | Model.Config, changes: Mapping[str, Any] | None = None) -> Model.Config:
+    """The config of a paper, a file or the folder of a run, or the one given; with changes."""
+    from sublayer.runs import Run
+
+    if isinstance(model, str):
+        model = Run.open(model).model_config if (Path(model) / "run.json").exists() else config(model)
+    return model.but(changes) if changes else model
+
+
+def measure(
+    *models: str | Model.Config,
+    changes: Mapping[str, Any] | None = None,
+    seconds: float = 3.0,
+    plugins: Sequence[str] = (),
+    on_model: Callable[[int], object] = lambda number: None,
+    **setting: Any,
+) -> list[Reading]:
+    """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`.
+
+    models: papers, files, folders of runs, configs; changes apply to all. on_model: called with the number of each
+    model before it is measured.
+    """
+    from sublayer.measurement import Setting, checks
     from sublayer.measurement import measure as measure_configs
 
-    configs = [config(model) if isinstance(model, str) else model for model in models]
-    return measure_configs(configs, Setting().but(setting), seconds=seconds)
+    configs = [model_config(model, changes) for model in models]
+    how, readings = Setting().but(setting), []
+    checks.check(configs, how, seconds)
+    for number, one in enumerate(configs):
+        on_model(number)
+        readings += measure_configs([one], how, seconds=seconds, plugins=plugins)
+    return readings
 
 
 def search(
@@ -268,11 +334,19 @@ def supernet(
     )
 
 
-def compare(variants: Sequence[str | Model.Config | Variant], *args: Any, **how: Any) -> dict[str, Any]:
+def compare(variants: Sequence[str | Model.Config | Variant], *args: Any, **how: Any) -> ComparisonTable:
     """Variants trained alike: `sublayer.compare(["gpt2", "llama"], "book.txt", "out", {"train.tokens": 1_000_000})`."""
     from sublayer.comparison import compare as compare_variants
 
     return compare_variants(variants, *args, **how)
+
+
+def reproduce(claim: str, out: str | Path = "", changes: Mapping[str, Any] | None = None, **how: Any) -> ClaimResult:
+    """A paper's claim run again at a small size: `sublayer.reproduce("feedback/random-walk", seeds=(0, 1))`."""
+    from sublayer.reproduction import reproduce as reproduce_claim
+
+    load_installed_plugins()
+    return reproduce_claim(claim, out, changes, **how)
 
 
 def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how: Any) -> Report:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, overload
 
 from sublayer.data import Data, Tokenizer
-from sublayer.evaluation import Scored
+from sublayer.evaluation import Evaluation, Scored, by_length, by_position, other_text, own_text
+from sublayer.evaluation.evaluation import check_options
+from sublayer.evaluation.scoring import OnBatch
 from sublayer.generation import Beam, Sampling, beam_search, generate, stream
 from sublayer.nn.model import Model
 from sublayer.objectives import Objective, choose
@@ -25,6 +28,8 @@ class Trained:
     run: Run
     model: Model
     tokenizer: Tokenizer
+    step: int
+    """Of the checkpoint."""
 
     @classmethod
     def load(cls, path: Path | str, step: int | None = None) -> Trained:
@@ -32,7 +37,7 @@ class Trained:
         run = Run.open(path)
         model = run.model_config.build()
         load_weights(model, weights_of(run, step), run.path)
-        return cls(run, model.eval(), run.tokenizer)
+        return cls(run, model.eval(), run.tokenizer, run.checkpoints[-1].step if step is None else step)
 
     def objective(self, data: Data.Config) -> Objective:
         """What the model is scored by on some data: what it was trained by, or what it learns from such data."""
@@ -109,3 +114,56 @@ class Trained:
         if any(not text for text in stop):
             raise ValueError("stop: an empty text would end everything at once; give at least one character")
         return [self.tokenizer.encode(text).tolist() for text in stop]
+
+
+def evaluate(
+    trained: Trained,
+    data: str | None = None,
+    *,
+    split: str | None = None,
+    length: int | None = None,
+    batch: int | None = None,
+    stride: int | None = None,
+    memory: int | None = None,
+    lengths: Sequence[int] = (),
+    positions: bool = False,
+    limit: int | None = None,
+    on_batch: OnBatch | None = None,
+) -> Evaluation:
+    """Score a trained model on the test split of its own text, or on `data`, by its objective.
+
+    lengths: the score for each segment length. positions: the loss by position in the segment. Both, stride and memory
+    are for objectives that score every token.
+    """
+    check_options(length, stride, lengths, positions)
+    asked, config = trained.run.request, trained.model.config
+    text = own_text(trained.run, split or "test") if data is None else other_text(data, trained.tokenizer, split)
+    used = asked.length if length is None else length
+    held = max(stack.remembered for stack in config.stacks.values())
+    about: dict[str, Any] = {
+        "run": str(trained.run.path),
+        "step": trained.step,
+        "text": text.title,
+        "split": text.split,
+        "asked": text.asked,
+        "stride": stride,
+        "trained_length": asked.length,
+    }
+    how: dict[str, Any] = {"batch": batch, "limit": limit, "on_batch": on_batch}
+    if not trained.objective(text.data.config).config.scores_every_token:
+        for name, value in {"stride": stride, "memory": memory, "lengths": lengths, "positions": positions}.items():
+            if value not in (None, (), [], False):
+                raise ValueError(f"{name}: {text.title} is not scored token by token; leave it out")
+        carry = (config.carries if asked.carry is None else asked.carry) and not text.data.alone
+        figures = trained.evaluate(text, length=used, carry=carry, **how)
+        whole = not carry and text.data.longest(text.part) is not None  # rows are read whole
+        return Evaluation(**about, length=None if whole else used, memory=0 if whole else held, figures=figures)
+    about["memory"] = 0 if stride is not None else held if memory is None else memory
+    how["memory"] = memory
+    if positions:
+        losses = by_position(trained.model, text.tokens, length=used, **how).tolist()
+        return Evaluation(**about, length=used, positions=[loss if isfinite(loss) else None for loss in losses])
+    if lengths:
+        how |= {"stride": stride, "tokenizer": trained.tokenizer}
+        return Evaluation(**about, length=None, lengths=by_length(trained.model, text.tokens, lengths, **how))
+    return Evaluation(**about, length=used, figures=trained.evaluate(text, length=used, stride=stride, **how))

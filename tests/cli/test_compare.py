@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sublayer.cli.board import standing
+from sublayer.cli.board import progress_of
 from tests.training.tiny import TEXT
 
 SMALL = ("dim=16", "layout=(sf)x2", "s.heads=2", "f.inner=32", "train.batch=2", "train.length=16", "train.warmup=1")
@@ -47,8 +47,8 @@ def test_a_comparison_from_the_command_line(run, tmp_path):
     assert table == json.loads((tmp_path / out / "table.json").read_text())
     assert [row["config"]["stack"]["alphabet"]["s"]["heads"] for row in table["rows"]] == [2, 4]
     assert table["asked"]["seeds"] == [0, 1]
-    assert [standing(tmp_path / out / place)[0] for place in table["rows"][0]["runs"]] == [1.0, 1.0]
-    assert standing(tmp_path / "nowhere") == (0.0, 0.0)
+    assert [progress_of(tmp_path / out / place)[0] for place in table["rows"][0]["runs"]] == [1.0, 1.0]
+    assert progress_of(tmp_path / "nowhere") == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("steps", "tokens", "read"), [("1", "1k", 32), ("9", "64", 64)])

@@ -147,3 +147,15 @@ def test_a_plugin_brings_parts_and_papers(run, show, refuse, plugin):
     assert data["cost"]["stack"] == 12 * (4 * 768**2 + 4 * 768 + 768**2 + 4 * 768)
     assert "└─ scaled-gpt2" in run("list", "gpt2", "--plugin", plugin)
     assert show("scaled-gpt2", "--plugin", plugin)["hash"] == data["hash"]
+
+
+def test_the_path_of_each_sublayer_and_why_not_a_faster_one(run, show):
+    rows = {row["of"]: row for row in show("gpt2", "layout=(sf)x2", 's.pattern={"kind": "window", "size": 8}')["paths"]}
+    attention = rows["multihead"]
+    assert attention["count"] == rows["dense"]["count"] == 2
+    assert "blocks" in attention["training"]["path"]
+    assert attention["generation"]["path"] != attention["training"]["path"]
+    assert attention["training"]["path"] in attention["generation"]["why_not"]
+    page = run("show", "gpt2", "layout=(sf)x2")
+    assert "not faster, because" in page
+    assert "multihead ×2" in page

@@ -35,7 +35,7 @@ def test_trained_resumed_and_scored(run, refuse, walk):
     assert run("runs", "runs")
     assert "does not score the 4 ids of the vocabulary" in refuse("generate", walk, "--prompt", "reset left")
     for words in (["--stride", "2"], ["--memory", "3"], ["--lengths", "2,4"], ["--positions"]):
-        assert f"{words[0]}: task:random-walk is not scored token by token" in refuse("eval", walk, *words)
+        assert f"{words[0][2:]}: task:random-walk is not scored token by token" in refuse("eval", walk, *words)
     assert "is none of the symbols forward left right reset" in refuse("eval", walk, "--data", "book.txt")
 
 

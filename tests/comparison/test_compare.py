@@ -12,8 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sublayer.comparison import Variant, compare
-from sublayer.comparison.table import best_first
+from sublayer.comparison import ComparisonTable, Variant, compare
 from sublayer.executors import trainings
 from sublayer.runs import Run
 from tests.training import tiny
@@ -26,8 +25,9 @@ CLOCKS = ("tokens_per_second", "minutes", "latency", "memory")
 
 def timeless(table):
     """What does not depend on the machine's clock."""
-    rows = [{key: value for key, value in row.items() if key not in CLOCKS} for row in table["rows"]]
-    return {**table, "rows": rows, "device": None}
+    data = table if isinstance(table, dict) else table.dump()
+    rows = [{key: value for key, value in row.items() if key not in CLOCKS} for row in data["rows"]]
+    return {**data, "rows": rows, "device": None}
 
 
 def reading(models, setting):
@@ -45,33 +45,34 @@ def made(book, tmp_path_factory):
 
 def test_a_table_of_ordinary_runs(made):
     out, table = made
-    assert json.loads((out / "table.json").read_text()) == table
+    assert json.loads((out / "table.json").read_text()) == table.dump()
+    assert ComparisonTable.read(out / "table.json") == table
     assert sorted(path.name for path in (out / "runs").iterdir()) == [
         *(f"gpt2-{seed}" for seed in range(3)),
         *(f"gpt2-position=rotary-{seed}" for seed in range(3)),
     ]
-    first, second = table["rows"]
-    assert (first["name"], second["name"]) == ("gpt2", "gpt2 position=rotary")
-    for row in table["rows"]:
-        runs = [Run.open(out / place) for place in row["runs"]]
-        assert [run.asked["train"]["seed"] for run in runs] == row["seeds"] == [0, 1, 2]
-        assert row["losses"] == [tiny.losses(run, "valid_loss")[-1] for run in runs]
-        assert row["low"] < row["mean"] < row["high"]
-        assert row["best"]["mean"] <= row["mean"]
-        assert row["params"] == runs[0].model_config.cost().params
-        assert row["tokens"] == 4 * 2 * 16
-        assert row["tokens_per_second"] > 0
-        assert row["test"]["bits_per_byte"]["mean"] > 0
-        assert (row["memory"], row["latency"]["latency"]) == (1000, 0.016)
-    assert first["difference"] is None
-    differences = [b - a for a, b in zip(first["losses"], second["losses"], strict=True)]
-    assert second["difference"]["mean"] == pytest.approx(sum(differences) / 3)
-    assert second["difference"]["verdict"] in ("better", "worse", "no difference seen")
+    first, second = table.rows
+    assert (first.name, second.name) == ("gpt2", "gpt2 position=rotary")
+    for row in table.rows:
+        runs = [Run.open(out / place) for place in row.runs]
+        assert [run.asked["train"]["seed"] for run in runs] == row.seeds == [0, 1, 2]
+        assert row.losses == [tiny.losses(run, "valid_loss")[-1] for run in runs]
+        assert row.low < row.mean < row.high
+        assert row.best.mean <= row.mean
+        assert row.params == runs[0].model_config.cost().params
+        assert row.tokens == 4 * 2 * 16
+        assert row.tokens_per_second > 0
+        assert row.test.bits_per_byte.mean > 0
+        assert (row.memory, row.latency.latency) == (1000, 0.016)
+    assert first.difference is None
+    differences = [b - a for a, b in zip(first.losses, second.losses, strict=True)]
+    assert second.difference.mean == pytest.approx(sum(differences) / 3)
+    assert second.difference.verdict in ("better", "worse", "no difference seen")
 
 
 def test_seeds_and_data_are_shared(made):
     out, table = made
-    asked = [[Run.open(out / place).asked for place in row["runs"]] for row in table["rows"]]
+    asked = [[Run.open(out / place).asked for place in row.runs] for row in table.rows]
     for ours, theirs in zip(*asked, strict=True):
         assert (ours["train"], ours["text"], ours["data"]) == (theirs["train"], theirs["text"], theirs["data"])
 
@@ -95,11 +96,11 @@ def test_another_request_is_refused(made, book):
 def test_learning_rates_are_tried_and_the_best_is_used_for_all(book, tmp_path):
     rates, out = (1e-5, 3e-2), tmp_path / "out"
     table = compare(["gpt2", ROTARY], str(book), out, CHANGES, seeds=(0, 1), lrs=rates, measure=None)
-    for row in table["rows"]:
-        assert row["lr"] == 3e-2
-        assert [Run.open(out / place).asked["train"]["lr"] for place in row["runs"]] == [3e-2, 3e-2]
-        tried = Run.open(out / "tuning" / f"{row['slug']}-1e-05")
-        assert tiny.losses(tried, "valid_loss")[-1] > row["losses"][0]
+    for row in table.rows:
+        assert row.lr == 3e-2
+        assert [Run.open(out / place).asked["train"]["lr"] for place in row.runs] == [3e-2, 3e-2]
+        tried = Run.open(out / "tuning" / f"{row.slug}-1e-05")
+        assert tiny.losses(tried, "valid_loss")[-1] > row.losses[0]
     again = compare(["gpt2", ROTARY], str(book), out, CHANGES, seeds=(0, 1), lrs=rates, measure=None)
     assert timeless(again) == timeless(table)
 
@@ -112,27 +113,27 @@ def test_equal_parameters(book, tmp_path):
         table = compare(
             [ROTARY, plain], str(book), tmp_path / str(target), asked, seeds=(0,), equal_params=target, measure=None
         )
-        wanted = table["rows"][0]["params"] if target == "first" else target
-        for row in table["rows"]:
-            assert row["params_off"] == pytest.approx(row["params"] / wanted - 1)
-            assert abs(row["params_off"]) < 0.1
-        assert table["rows"][1]["difference"]["verdict"] == "one seed, no verdict"
+        wanted = table.rows[0].params if target == "first" else target
+        for row in table.rows:
+            assert row.params_off == pytest.approx(row.params / wanted - 1)
+            assert abs(row.params_off) < 0.1
+        assert table.rows[1].difference.verdict == "one seed, no verdict"
 
 
 def test_a_variant_that_diverges_comes_last_and_says_why(book, tmp_path):
     wild = Variant.of("gpt2", {"train.lr": 1e4, "train.clip": None, "train.warmup": 0})
     asked = {**CHANGES, "train.steps": 20, "train.log_every": 1}
     table = compare([wild, "gpt2"], str(book), tmp_path / "out", asked, seeds=(0,), measure=None)
-    assert "train again with a lower train.lr" in table["rows"][0]["diverged"]["0"]
-    assert [row["name"] for row in best_first(table["rows"])] == ["gpt2", wild.name]
-    assert table["rows"][1]["difference"]["verdict"] == "nothing to compare"
+    assert "train again with a lower train.lr" in table.rows[0].diverged["0"]
+    assert [row.name for row in table.ranked] == ["gpt2", wild.name]
+    assert table.rows[1].difference.verdict == "nothing to compare"
 
 
 def test_encoders_are_compared_by_their_own_loss(book, tmp_path):
     variants = ["bert-base", Variant.of("bert-base", {"layout": "sfsf"})]
     asked = {**CHANGES, "layout": "ssff", "train.steps": 1}
     table = compare(variants, str(book), tmp_path / "out", asked, seeds=(0,), measure=reading)
-    assert all(row["perplexity"] is row["test"] is row["bits_per_byte"] is None for row in table["rows"])
+    assert all(row.perplexity is row.test is row.bits_per_byte is None for row in table.rows)
 
 
 def test_a_machine_too_busy_to_measure_costs_only_those_figures(book, tmp_path, caplog):
@@ -141,7 +142,7 @@ def test_a_machine_too_busy_to_measure_costs_only_those_figures(book, tmp_path, 
 
     asked = {**CHANGES, "train.steps": 1}
     table = compare(["gpt2", ROTARY], str(book), tmp_path / "out", asked, seeds=(0,), measure=busy)
-    assert [row["latency"] for row in table["rows"]] == [None, None]
+    assert [row.latency for row in table.rows] == [None, None]
     assert "too noisy" in caplog.text
 
 

@@ -40,9 +40,9 @@ def test_it_holds_the_truth_as_often_as_it_says():
 
 def test_few_values():
     assert Interval.of([]) is None
-    assert Interval.of([2.0]) == Interval(2.0, None, None)
-    assert Interval.of([2.0, 2.0, 2.0]) == Interval(2.0, 2.0, 2.0)
-    assert Interval(0.0, None, 1.0).map(math.exp) == Interval(1.0, None, math.e)
+    assert Interval.of([2.0]) == Interval(mean=2.0)
+    assert Interval.of([2.0, 2.0, 2.0]) == Interval(mean=2.0, low=2.0, high=2.0)
+    assert Interval(mean=0.0, high=1.0).map(math.exp) == Interval(mean=1.0, high=math.e)
 
 
 def test_verdicts_in_plain_words():

@@ -112,7 +112,7 @@ def test_what_is_in_it(page):
         "97.0 ± 3.0",
         "1 minute of training in all. Changed: dim=8.",
         "sublayer reproduce feedback/random-walk dim=8 --seeds 3",
-        "over 16 places",
+        "over 16 slots",
     )
     assert [words for words in said if words not in read.text] == []
 
@@ -173,7 +173,7 @@ def test_a_run_tells_its_curve_and_writes(page, run, tmp_path):
     told = reports.report(run, tmp_path / "report.html", sample=8)
     read = Read(told.path.read_text(encoding="utf-8"))
     assert told.charts == 2
-    assert "What the models write" in read.text
+    assert "Samples" in read.text
     assert "No sample" not in read.text
     assert "train.steps=6" in read.text
     charts = reports.figures(run)

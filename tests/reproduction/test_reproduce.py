@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from sublayer.comparison import ComparisonRow
 from sublayer.comparison.request import settle
 from sublayer.data import Data
 from sublayer.keys import split
-from sublayer.reproduction import Finding, claims, find, job, reproduce
+from sublayer.reproduction import ClaimResult, Finding, claims, find, job, reproduce
 from sublayer.reproduction.job import found, seen, seen_alike
 
 SIZES = {"dim": 8, "layout": "(sf)", "s.heads": 2, "s.memory.length": 8, "position.clip": 8}
@@ -31,7 +32,7 @@ def test_every_claim_can_be_begun(claim, tmp_path):
     few = {"episodes": 100, "valid": 4, "test": 4} if claim.data.startswith("task:") else {}
     data = Data.Config.guess(claim.data).override({**of["data"], **few}, "data")
     request = settle(claim.variants, data, tmp_path / "out", model, of["train"], seeds=(0,))
-    names = [entry.name for entry in request.entries]
+    names = [variant.name for variant in request.variants]
     for finding in claim.findings:
         assert {name for pair in finding.order for name in pair} <= set(names)
         assert set(finding.paper) <= set(names)
@@ -47,14 +48,15 @@ def test_rivals_are_of_one_size(name):
 
 def test_it_runs_and_goes_on(tmp_path):
     told = reproduce("feedback/random-walk", tmp_path / "out", {**TINY, **TASK}, seeds=(0, 1))
-    (places,) = told["findings"]
-    assert [row["variant"] for row in places["rows"]] == ["Feedback", "Transformer"]
-    assert [row["paper"] for row in places["rows"]] == [100.0, 68.0]
-    for row in places["rows"]:
-        assert len(row["values"]) == 2
-        assert row["ours"]["mean"] == pytest.approx(sum(row["values"]) / 2)
-        assert 0 <= row["ours"]["mean"] <= 100
-    assert json.loads((tmp_path / "out" / "claim.json").read_text()) == told
+    (places,) = told.findings
+    assert [row.variant for row in places.rows] == ["Feedback", "Transformer"]
+    assert [row.paper for row in places.rows] == [100.0, 68.0]
+    for row in places.rows:
+        assert len(row.values) == 2
+        assert row.ours.mean == pytest.approx(sum(row.values) / 2)
+        assert 0 <= row.ours.mean <= 100
+    assert json.loads((tmp_path / "out" / "claim.json").read_text()) == told.dump()
+    assert ClaimResult.read(tmp_path / "out" / "claim.json") == told
     before = (tmp_path / "out" / "runs" / "Feedback-0" / "metrics.jsonl").stat().st_mtime_ns
     assert reproduce("feedback/random-walk", tmp_path / "out", {**TINY, **TASK}, seeds=(0, 1)) == told
     assert (tmp_path / "out" / "runs" / "Feedback-0" / "metrics.jsonl").stat().st_mtime_ns == before
@@ -71,11 +73,11 @@ def test_speed_is_told_of_training_and_writing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(job, "measure", measure)
     sizes = {**TINY, "train.steps": 3, "train.length": 8}
-    training, writing = reproduce("feedback/speed", tmp_path / "out", sizes, seeds=(0,))["findings"]
-    assert all(row["values"][0] > 0 for row in training["rows"])
-    assert [row["values"] for row in writing["rows"]] == [[128.0], [64.0]]
-    assert [row["paper"] for row in writing["rows"]] == [2176, 592]
-    assert writing["order"] == [{"better": "Feedback", "worse": "Transformer", "seen": "yes"}]
+    training, writing = reproduce("feedback/speed", tmp_path / "out", sizes, seeds=(0,)).findings
+    assert all(row.values[0] > 0 for row in training.rows)
+    assert [row.values for row in writing.rows] == [[128.0], [64.0]]
+    assert [row.paper for row in writing.rows] == [2176, 592]
+    assert [pair.words for pair in writing.pairs] == ["Feedback before Transformer: yes"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_what_was_seen(better, worse, said):
         ([0.9, 0.5, 0.7], [0.6, 0.7, 0.65], "yes, as far as seeds tell"),
         ([0.9, 0.91, 0.92], [0.5, 0.51, 0.5], "no, the first is clearly better"),
         ([0.5, 0.51, 0.5], [0.9, 0.91, 0.92], "no, the first is clearly worse"),
-        ([0.9], [0.5], "not known: one seed tells no difference from chance"),
+        ([0.9], [0.5], "not known: one seed cannot be told from chance"),
         ([None], [0.9], "not known: there is no figure of one of them"),
     ],
 )
@@ -114,13 +116,13 @@ def test_whether_two_are_alike(one, other, said):
 def test_figures_are_told_in_the_papers_unit():
     finding = Finding("test.accuracy", "right", "%", [("a", "b")], {"a": 90.0}, form=lambda share: 100 * share)
     rows = [
-        {"name": "a", "test": {"accuracy": {"mean": 0.5, "values": [0.4, 0.6]}}},
-        {"name": "b", "test": None},
+        ComparisonRow(name="a", test={"accuracy": {"mean": 0.5, "values": [0.4, 0.6]}}),
+        ComparisonRow(name="b"),
     ]
-    told = found(finding, rows)
-    assert told["rows"][0] == {"variant": "a", "paper": 90.0, "ours": told["rows"][0]["ours"], "values": [40.0, 60.0]}
-    assert told["rows"][0]["ours"]["mean"] == 50
-    assert told["rows"][1]["ours"] is None
+    first, second = found(finding, rows).rows
+    assert (first.variant, first.paper, first.values) == ("a", 90.0, [40.0, 60.0])
+    assert first.ours.mean == 50
+    assert second.ours is None
 
 
 def test_what_variants_differ_in_is_not_changed(tmp_path):

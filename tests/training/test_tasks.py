@@ -216,11 +216,11 @@ def test_answers_are_asked_as_they_were_learned(tmp_path, capsys, monkeypatch):
     changes = tiny.changes("transformer-xl", **alone)
     variants = ["transformer-xl", Variant.of("transformer-xl", {"position": "alibi"})]
     table = compare(variants, "task:random-walk", tmp_path / "out", changes, seeds=(0,), measure=None)
-    run = Run.open(tmp_path / "out" / table["rows"][0]["runs"][0])
+    run = Run.open(tmp_path / "out" / table.rows[0].runs[0])
     model, walk = sublayer.load(run.path).model, Task.Config.parse(run.asked["data"]).build()
     expected = score_task(model, walk.test, length=5, carry=False)
     assert expected.loss != score_task(model, walk.test, length=5, carry=True).loss
-    assert table["rows"][0]["test"]["loss"]["mean"] == pytest.approx(expected.loss)
+    assert table.rows[0].test.loss.mean == pytest.approx(expected.loss)
     with pytest.raises(SystemExit):
         main(["eval", str(run.path), "--json"])
     assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(expected.loss)

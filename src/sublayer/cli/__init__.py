@@ -15,7 +15,7 @@ from sublayer.cli import keys
 
 app = App(
     name="sublayer",
-    help="Spell any member of the Transformer family in sublayers, train it, measure it, search for the one that fits.",
+    help="Compose any member of the Transformer family from sublayers; train it, measure it, search for one that fits.",
     version=sublayer.__version__,
     help_epilogue="Start with: sublayer list · sublayer show gpt2 · sublayer train gpt2 --data book.txt dim=128 · "
     "sublayer search sublayers --latency-max 5ms",
@@ -37,21 +37,21 @@ VERBS = {
     "runs": "runs:runs",
 }
 EPILOGUES = {"train": f"Keys of the training and the data, with their defaults:\n\n{keys.page()}"}
-for verb, place in VERBS.items():
-    app.command(f"sublayer.cli.{place}", name=verb, help=keys.about(place), help_epilogue=EPILOGUES.get(verb))
+for verb, function in VERBS.items():
+    app.command(f"sublayer.cli.{function}", name=verb, help=keys.about(function), help_epilogue=EPILOGUES.get(verb))
 
 
 def main(tokens: list[str] | None = None) -> None:
-    """Run a verb. Wrong input answers in one line on stderr, with exit code 2."""
+    """Run a verb. Wrong input is answered in one line on stderr, with exit code 2."""
     try:
         app(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _refuse(f"{error} See sublayer --help.")
-    except BrokenPipeError:  # whoever reads has read enough
+    except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (ValueError, OSError, NotImplementedError) as error:
-        if not str(error):  # an abstract method, which no input should reach: that is ours to see
+        if not str(error):  # an abstract method: a defect of ours, so show the traceback
             raise
         _refuse(str(error))
     except KeyboardInterrupt:

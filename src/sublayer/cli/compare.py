@@ -1,16 +1,18 @@
-"""`sublayer compare`: variants trained alike, told side by side."""
+"""`sublayer compare`: variants trained alike and compared."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
-    from sublayer.comparison import Variant
+    from sublayer.comparison import ComparisonRow, ComparisonTable, Variant
+    from sublayer.comparison.interval import Interval
+    from sublayer.comparison.records import Difference
 
 
 def compare(
@@ -29,55 +31,55 @@ def compare(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Train variants alike, with several seeds each, and tell them side by side; the same command goes on if stopped.
+    """Train variants alike, with several seeds each, and compare them; the same command continues if stopped.
 
     Examples: sublayer compare gpt2 llama --data book.txt --tokens 1M --equal-params 500k layout='(sf)x4' s.heads=4 ·
     sublayer compare gpt2 'gpt2 position=rotary' 'gpt2 position=alibi' --steps 500 --out comparisons/positions dim=128
     layout='(sf)x4' s.heads=4 train.length=64
 
-    The first variant is what the others are held against. Each gets its mean loss on valid after the budget with a
-    95 % interval over seeds (Student's t), and a verdict from its differences to the first, seed by seed.
+    The others are compared with the first variant. Each gets its mean validation loss after the budget with a 95 %
+    interval over seeds (Student's t), and a verdict from its differences to the first, seed by seed.
 
     Parameters
     ----------
     words
-        Variants, and key=value changes for all of them. A variant is a paper's name or a file with a config; in
-        quotes, it takes changes of its own along: 'gpt2 position=rotary dim=128'. They win over those for all.
+        Variants, and key=value changes for all of them. A variant is a paper's name or a file with a config, in
+        quotes with changes of its own: 'gpt2 position=rotary dim=128'. These override the changes for all.
     data
         The text, or task:NAME, as for sublayer train.
     out
         The folder of the comparison; comparisons/FIRST-SECOND-… if not given.
     tokens
-        The budget: how much each variant reads with each seed (1M, 500k). Of several budgets, the one that is spent
-        first ends a training.
+        Training tokens for each variant and seed (1M, 500k). Of several budgets, the one that is spent first ends a
+        training.
     steps
-        The budget in steps; with --tokens or --minutes, whichever is spent first.
+        Training steps; with --tokens or --minutes, whichever is spent first.
     minutes
-        The budget in wall time; results then depend on the machine.
+        Training time in minutes; results then depend on the machine.
     seeds
-        How many (3: 0, 1 and 2), or which, with commas (3,5,8).
+        Number of seeds (3: 0, 1 and 2), or the seeds with commas (3,5,8).
     equal_params
-        As many parameters for all: a number (1M), or first. Widths are solved for, in multiples of the heads.
+        Number of parameters of every variant (1M), or first: as many as the first has. Widths are chosen to fit.
     lr
-        Learning rate; of several, with commas, each is tried with the first seed, and each variant takes its best.
+        Learning rate. Several, with commas, are tried with the first seed, and each variant takes its best.
     workers
-        How many train at the same time on this machine.
+        Number of trainings at the same time on this machine.
     ray
         Train on a Ray cluster instead: auto, local, or HOST:PORT.
     measure
-        Measure latency and memory of each model here when all are trained.
+        Measure latency and memory of each model on this machine, after training.
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
-        Print JSON for other programs; it is in OUT/table.json, too.
+        Print JSON, which is also in OUT/table.json.
     """
     import_torch()
-    from sublayer import comparison, executors, measurement
+    import sublayer
+    from sublayer import executors
     from sublayer.cli.board import Board
     from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
 
-    plugins = plugin or []
-    load_plugins(plugins)
+    load_plugins(plugin or [])
     variants = [_variant(word) for word in words if not _is_change(word)]
     changes = read_overrides(tuple(word for word in words if _is_change(word)))
     rates = [] if lr is None else [_number("--lr", rate) for rate in lr.split(",")]
@@ -85,21 +87,21 @@ def compare(
     changes |= {"train.tokens": _count("--tokens", tokens)} if tokens is not None else {}
     changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
     changes |= {"train.minutes": minutes} if minutes is not None else {}
-    place = out or f"comparisons/{'-'.join(comparison.slugs(variants))[:80]}"
-    with executors.pool(ray, workers, plugins) as pool, Board() as board:
-        table = comparison.compare(
+    with executors.pool(ray, workers, plugin or []) as pool, Board() as board:
+        table = sublayer.compare(
             variants,
             data,
-            place,
+            out,
             changes,
             seeds=read_seeds(seeds),
             equal_params=_target(equal_params),
             lrs=rates if len(rates) > 1 else (),
-            measure=(lambda models, how: measurement.measure(models, how, plugins=plugins)) if measure else None,
+            measure=measure,
             pool=pool,
-            told=board.begin,
+            plugins=plugin or [],
+            on_start=board.begin,
         )
-    print_json(table) if json else _print_table(table, place)
+    print_json(table.dump()) if json else _print_table(table, str(board.folder))
 
 
 def _is_change(word: str) -> bool:
@@ -120,88 +122,84 @@ def _variant(word: str) -> Variant:
     return Variant.of(words[0], read_overrides(tuple(words[1:])))
 
 
-def _count(option: str, said: str) -> int:
+def _count(option: str, text: str) -> int:
     """1M → 1,000,000."""
     sizes = {"k": 10**3, "m": 10**6, "g": 10**9}
-    size = sizes.get(said[-1:].lower(), 1)
-    found = _number(option, said[:-1] if size > 1 else said) * size
+    size = sizes.get(text[-1:].lower(), 1)
+    found = _number(option, text[:-1] if size > 1 else text) * size
     if found < 1 or found != int(found):
-        raise ValueError(f"{option} {said}: expected a whole number of at least 1, such as 500k or 1M")
+        raise ValueError(f"{option} {text}: expected a whole number of at least 1, such as 500k or 1M")
     return int(found)
 
 
-def _number(option: str, said: str) -> float:
+def _number(option: str, text: str) -> float:
     try:
-        found = float(said)
+        found = float(text)
     except ValueError:
-        raise ValueError(f"{option} {said!r}: expected a number") from None
+        raise ValueError(f"{option} {text!r}: expected a number") from None
     if not 0 < found < float("inf"):
-        raise ValueError(f"{option} {said}: expected a number above 0")
+        raise ValueError(f"{option} {text}: expected a number above 0")
     return found
 
 
-def _target(said: str | None) -> int | str | None:
-    return said if said in (None, "first") else _count("--equal-params", said)
+def _target(text: str | None) -> int | str | None:
+    return text if text in (None, "first") else _count("--equal-params", text)
 
 
-def _print_table(told: dict[str, Any], place: str) -> None:
-    """How good they are, then how fast: two tables, so that each fits a narrow terminal."""
+def _print_table(table: ComparisonTable, folder: str) -> None:
+    """Quality, then speed: two tables, so that each fits a narrow terminal."""
     from rich.console import Console
 
     from sublayer.cli.words import coloured, figures_table, short
-    from sublayer.comparison.table import best_first
     from sublayer.runs.wording import command
 
-    rows = best_first(told["rows"])
-    other, title = ("accuracy", "accuracy") if any(row["accuracy"] for row in rows) else ("bits_per_byte", "bits/byte")
+    rows = table.ranked
+    other, title = ("accuracy", "accuracy") if any(row.accuracy for row in rows) else ("bits_per_byte", "bits/byte")
     good = figures_table(("variant", "layout"), ("params", "valid loss", title), ("against the first",))
     for row in rows:
-        more = row[other]
-        figures = (short(row["params"]), _mean(row), "—" if more is None else f"{more['mean']:.3f}")
-        good.add_row(row["name"], coloured(row["layout"]), *figures, _against(row["difference"]))
+        more: Interval | None = getattr(row, other)
+        figures = (short(row.params or 0), _mean(row), "—" if more is None else f"{more.mean:.3f}")
+        good.add_row(row.name, coloured(row.layout), *figures, _against(row.difference))
     fast = figures_table(("variant",), ("tokens/s in training", "latency", "memory"))
     for row in rows:
-        speed, latency, memory = row["tokens_per_second"], row["latency"], row["memory"]
         fast.add_row(
-            row["name"],
-            "—" if speed is None else short(round(speed)),
-            "—" if latency is None else f"{1e3 * latency['latency']:.2f} ms",
-            "—" if memory is None else f"{memory / 1e6:.1f} MB",
+            row.name,
+            "—" if row.tokens_per_second is None else short(round(row.tokens_per_second)),
+            "—" if row.latency is None else f"{1e3 * row.latency.latency:.2f} ms",
+            "—" if row.memory is None else f"{row.memory / 1e6:.1f} MB",
         )
     console = Console()
     console.print(good)
-    print(*_remarks(told), "", sep="\n")
+    print(*_remarks(table), "", sep="\n")
     console.print(fast)
-    print(f"\n{command('report', place)} · {command('runs', f'{place}/runs')}")
+    print(f"\n{command('report', folder)} · {command('runs', f'{folder}/runs')}")
 
 
-def _mean(interval: dict[str, Any], form: str = ".3f") -> str:
-    if interval["mean"] is None:
+def _mean(interval: ComparisonRow | Difference, form: str = ".3f") -> str:
+    if interval.mean is None:
         return "—"
-    half = "" if interval["high"] is None else f" ± {interval['high'] - interval['mean']:.3f}"
-    return f"{interval['mean']:{form}}{half}"
+    half = "" if interval.high is None else f" ± {interval.high - interval.mean:.3f}"
+    return f"{interval.mean:{form}}{half}"
 
 
-def _against(difference: dict[str, Any] | None) -> str:
+def _against(difference: Difference | None) -> str:
     if difference is None:
         return "is the first"
-    if difference["mean"] is None:
-        return difference["verdict"]
-    return f"{difference['verdict']}, {_mean(difference, '+.3f')}"
+    return difference.verdict if difference.mean is None else f"{difference.verdict}, {_mean(difference, '+.3f')}"
 
 
-def _remarks(told: dict[str, Any]) -> list[str]:
-    """What the figures rest on."""
-    seeds, rows = told["asked"]["seeds"], told["rows"]
+def _remarks(table: ComparisonTable) -> list[str]:
+    """How to read the figures."""
+    seeds, rows = table.asked["seeds"], table.rows
     lines = [
         f"\n± is 95 % over {len(seeds)} seeds (Student's t)." if len(seeds) > 1 else "\nOne seed: no ±, no verdict."
     ]
-    tokens = {row["tokens"] for row in rows}
+    tokens = {row.tokens or 0 for row in rows}
     lines[0] += f" Each read {max(tokens):,} tokens." if len(tokens) == 1 else " Not all read as many tokens."
-    if told["asked"]["equal_params"]:
-        most = max(rows, key=lambda row: abs(row["params_off"]))
-        lines.append(f"Parameters are equal to within {100 * abs(most['params_off']):.1f} % ({most['name']}).")
-    if told["asked"]["lrs"]:
-        lines.append("Learning rates: " + ", ".join(f"{row['name']} {row['lr']:g}" for row in rows) + ".")
-    lines += [f"{row['name']}, seed {seed}: {why}" for row in rows for seed, why in row["diverged"].items()]
+    if table.asked["equal_params"]:
+        most = max(rows, key=lambda row: abs(row.params_off or 0.0))
+        lines.append(f"Parameters are equal to within {100 * abs(most.params_off or 0.0):.1f} % ({most.name}).")
+    if table.asked["lrs"]:
+        lines.append("Learning rates: " + ", ".join(f"{row.name} {row.lr:g}" for row in rows) + ".")
+    lines += [f"{row.name}, seed {seed}: {why}" for row in rows for seed, why in row.diverged.items()]
     return lines

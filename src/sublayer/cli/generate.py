@@ -1,4 +1,4 @@
-"""`sublayer generate`: a trained model goes on with a text."""
+"""`sublayer generate`: a trained model continues a text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def generate(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """A trained model goes on with a text.
+    """Continue a text with a trained model.
 
     Examples: sublayer generate runs/book --prompt 'Once upon' · sublayer generate runs/book --prompt 'Once' --beam 4
 
@@ -38,35 +38,36 @@ def generate(
     run
         The folder of the run.
     prompt
-        The text to go on with; several are written side by side. Without one it begins on a new line.
+        The text to continue; may be given more than once. Without one, generation starts on a new line.
     tokens
-        How many to write at most.
+        Largest number of tokens to generate.
     temperature
-        1 draws from the model's own probabilities, less prefers the likely; 0 takes the likeliest; 0.8 if not given.
+        1 samples from the model's probabilities, lower values prefer likely tokens, 0 takes the likeliest; 0.8 if not
+        given.
     top_k
-        Draw only from the k likeliest.
+        Sample only from the k likeliest tokens.
     top_p
-        Draw only from the fewest tokens whose probabilities sum to p.
+        Sample only from the fewest tokens whose probabilities sum to p.
     min_p
-        Draw only from tokens at least this share as probable as the likeliest.
+        Sample only from tokens with at least this share of the probability of the likeliest.
     repetition
-        Penalty on tokens that were there before; 1 for none.
+        Penalty on tokens that occurred before; 1 for none.
     stop
-        A text that ends the writing; may be given more than once.
+        A text that ends generation; may be given more than once.
     seed
-        The same seed writes the same text.
+        Seed of sampling: the same seed gives the same text.
     beam
-        Search with so many beams instead of drawing.
+        Number of beams: beam search instead of sampling.
     length_penalty
-        Of beams: the larger, the longer the texts; 0 ranks by probability alone; 0.6 if not given.
+        For beam search: larger values prefer longer texts; 0 ranks by probability alone; 0.6 if not given.
     no_repeat
-        Of beams: no run of so many tokens comes twice.
+        For beam search: no sequence of so many tokens occurs twice.
     step
         The checkpoint to use; the last if not given.
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
-        Print JSON for other programs, when all is written.
+        Print JSON at the end.
     """
     import_torch()
     import sys
@@ -76,20 +77,20 @@ def generate(
     from sublayer.generation import Beam
 
     load_plugins(plugin or [])
-    drawing = _given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition=repetition)
-    searching = _given(length_penalty=length_penalty, no_repeat=no_repeat)
-    if beam is None and searching:
-        raise ValueError(f"{_flags(searching)}: only a search with beams minds it; add --beam 4")
-    if beam is not None and drawing:
-        raise ValueError(f"{_flags(drawing)}: a search with beams draws nothing; leave it out, or --beam {beam}")
+    sampling = _given(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition=repetition)
+    beams = _given(length_penalty=length_penalty, no_repeat=no_repeat)
+    if beam is None and beams:
+        raise ValueError(f"{_flags(beams)}: only beam search uses it; add --beam 4")
+    if beam is not None and sampling:
+        raise ValueError(f"{_flags(sampling)}: beam search does not sample; leave it out, or --beam {beam}")
     if beam is not None and beam < 1:
-        raise ValueError(f"--beam {beam}: expected at least 1; leave it out to draw")
+        raise ValueError(f"--beam {beam}: expected at least 1; leave it out to sample")
     if no_repeat is not None and no_repeat < 0:
         raise ValueError(f"--no-repeat {no_repeat}: expected 0 or more")
     trained = sublayer.load(run, step=step)
     prompts, common = prompt or [""], {"tokens": tokens, "stop": stop or []}
     if beam is None and len(prompts) == 1 and not json:
-        pieces = trained.stream(prompts[0], seed=seed, **common, **drawing)
+        pieces = trained.stream(prompts[0], seed=seed, **common, **sampling)
         sys.stdout.write(prompts[0])
         for piece in pieces:
             sys.stdout.write(piece)
@@ -98,7 +99,7 @@ def generate(
         return
     penalty = {} if length_penalty is None else {"alpha": length_penalty}
     search = None if beam is None else Beam(width=beam, ngram=no_repeat or 0, **penalty)
-    _print_all(prompts, trained.generate(prompts, seed=seed, beam=search, **common, **drawing), json)
+    _print_all(prompts, trained.generate(prompts, seed=seed, beam=search, **common, **sampling), json)
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _flags(options: dict[str, Any]) -> str:
-    """As they were typed."""
+    """As typed."""
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
 
 

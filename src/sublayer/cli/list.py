@@ -1,4 +1,4 @@
-"""`sublayer list`: the family as a tree, with what each member costs; and the tasks."""
+"""`sublayer list`: the family as a tree with its cost, and the tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TITLES = ("paper", "layout", "params", "decoder", "FLOPs", "what it changes")
 GAP = 2
-"""Blanks between columns."""
+"""Spaces between columns."""
 LEGIBLE = 30
 """The last column is left out where less room than this remains for it."""
 
@@ -27,20 +27,20 @@ def list_papers(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """The family as a tree, with what each member costs.
+    """The family as a tree, with the cost of each member.
 
     Examples: sublayer list · sublayer list xl · sublayer list 'par*' --json · sublayer list --tasks
 
     Parameters
     ----------
     pattern
-        Names to show: a word matches anywhere, * and ? are wild.
+        Names to show: a word matches anywhere in a name, * and ? are wildcards.
     tasks
-        The tasks that sublayer train --data task:NAME takes instead, each with its data.… keys.
+        List the tasks for sublayer train --data task:NAME instead, each with its data.… keys.
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
-        Print JSON for other programs.
+        Print JSON.
     """
     import_torch()
     import sublayer
@@ -74,7 +74,7 @@ def _print_tasks(as_json: bool) -> None:
         print(json.dumps([{"name": name, "about": about[name], "keys": keys[name]} for name in configs], indent=2))
         return
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 1, 0), header_style="bold")
-    for title in ("task", "what is asked", "keys"):
+    for title in ("task", "question", "keys"):
         table.add_column(title, overflow="fold", min_width=16)
     for name in configs:
         words = " ".join(change(f"data.{key}", value) for key, value in keys[name].items())
@@ -104,7 +104,7 @@ def _print_tree(names: list[str]) -> None:
     rows = [_row(name, names) for name in names]
     widths = [max(len(cell) for cell in column) for column in zip(TITLES, *rows, strict=True)]
     needed = sum(width + GAP for width in widths[:-1])
-    if console.width < needed:  # let the terminal wrap, cut nothing off
+    if console.width < needed:  # let the terminal wrap instead of cutting columns off
         console = Console(width=needed)
     console.print(_table(rows, widths, console.width - needed))
     length = config(names[0]).cost().flops.length

@@ -1,7 +1,9 @@
-"""`sublayer measure`: what models take on this machine."""
+"""`sublayer measure`: time and memory of models on this machine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -9,7 +11,7 @@ from cyclopts import Parameter
 from sublayer.cli.start import import_torch
 
 if TYPE_CHECKING:
-    from sublayer.measurement import Reading, Setting
+    from sublayer.measurement import Reading
     from sublayer.nn.model import Model
 
 
@@ -36,86 +38,61 @@ def measure(
     words
         Papers' names, JSON or TOML configs, folders of runs; then key=value, which apply to all of them.
     task
-        segment: read and score a segment after what is remembered. prefill: read a prompt and score the token after it.
-        token: write one more token, as sublayer generate does.
+        segment: read and score a segment after the remembered tokens. prefill: read a prompt and score the token after
+        it. token: write one more token, as sublayer generate does.
     length
-        Tokens of the segment or of the prompt; with token, those that are there already.
+        Number of tokens in the segment or the prompt; with token, of tokens before the one that is written.
     memory
-        Tokens that a segment remembers; if not given, as many as the model keeps of earlier segments.
+        Number of remembered tokens before a segment; if not given, as many as the model holds.
     frozen
-        Remembered hidden states are kept as keys and values (Transformer-XL), not projected again.
+        Store remembered hidden states as keys and values (Transformer-XL) instead of projecting them again.
     batch
-        Rows at a time.
+        Number of rows.
     threads
-        Processor threads; if not given, one for each core.
+        Number of processor threads; if not given, one for each core.
     device
         cpu, cuda, …
     seconds
-        The longest time to spend on repeats of one model; they end earlier when they agree.
+        The longest time to repeat one model; repeats end earlier when they agree.
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
-        Print JSON for other programs.
+        Print JSON.
     """
     import_torch()
-    from rich.console import Console
-    from rich.progress import Progress
-
+    import sublayer
     from sublayer.cli.words import load_plugins, print_json, read_overrides
-    from sublayer.measurement import Setting, need
-    from sublayer.measurement import measure as measure_models
 
     load_plugins(plugin or [])
     names = [word for word in words if "=" not in word]
     changes = read_overrides(tuple(word for word in words if "=" in word))
     if not names:
         raise ValueError("measure: no model is named; give a paper (sublayer list), a config file or a run")
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"seconds={seconds:g}: repeats take time, and have to end; give a number above 0")
-    how = Setting.parse(
-        {"task": task, "length": length, "memory": memory, "frozen": frozen}
-        | {"batch": batch, "threads": threads, "device": device}
-    )
-    _check(how)
-    configs = [_config(name, changes) for name in names]
-    for config in configs:
-        how.check(config)
-        need.check(config, how)
-        if frozen and not config.carries:
-            raise ValueError(f"--frozen: {config.tag} {config.dim} remembers no hidden states; leave it out")
-    rows, console = [], Console(stderr=True)
+    setting: dict[str, Any] = {"task": task, "length": length, "memory": memory, "frozen": frozen}
+    setting |= {"batch": batch, "threads": threads, "device": device}
+    with _progress_bar(names) as on_model:
+        readings = sublayer.measure(
+            *names, changes=changes, seconds=seconds, plugins=plugin or (), on_model=on_model, **setting
+        )
+    for reading in readings:
+        if reading.noise:
+            raise ValueError(reading.noise)
+    configs = [sublayer.api.model_config(name, changes) for name in names]
+    rows = [_row(*one) for one in zip(names, configs, readings, strict=True)]
+    used = sublayer.measurement.Setting().but(setting).resolved().dump()
+    print_json({"setting": used, "models": rows}) if json else _print_table(rows, used)
+
+
+@contextmanager
+def _progress_bar(names: list[str]) -> Iterator[Callable[[int], None]]:
+    """Shown on a terminal only; removed at the end."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        shown = bar.add_task("", total=len(configs))
-        for name, config in zip(names, configs, strict=True):
-            bar.update(shown, description=f"measuring {name}")
-            reading = measure_models([config], how, seconds=seconds, plugins=plugin or ())[0]
-            if reading.noise:
-                raise ValueError(reading.noise)
-            rows.append(_row(name, config, reading))
-            bar.advance(shown)
-    setting = how.resolved()
-    print_json({"setting": setting.dump(), "models": rows}) if json else _print_table(rows, setting.dump())
-
-
-def _check(setting: Setting) -> None:
-    """What would be ignored, or would fail in another process, is said here."""
-    from sublayer.training.distribution import find_device
-
-    if setting.task != "segment" and (setting.memory or setting.frozen):
-        raise ValueError(f"task={setting.task}: --memory and --frozen are a segment's; leave them out, or use segment")
-    find_device(setting.device, key="device")
-
-
-def _config(name: str, changes: dict[str, Any]) -> Model.Config:
-    from pathlib import Path
-
-    import sublayer
-    from sublayer.runs import Run
-
-    if (Path(name) / "run.json").exists():
-        config = Run.open(name).model_config
-        return config.but(changes) if changes else config
-    return sublayer.config(name, changes)
+        task = bar.add_task("", total=len(names))
+        yield lambda number: bar.update(task, completed=number, description=f"measuring {names[number]}")
 
 
 def _row(name: str, config: Model.Config, reading: Reading) -> dict[str, Any]:

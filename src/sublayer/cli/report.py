@@ -1,4 +1,4 @@
-"""`sublayer report`: what was searched, compared and trained, as one page."""
+"""`sublayer report`: one HTML page about runs, searches and comparisons."""
 
 from __future__ import annotations
 
@@ -28,31 +28,25 @@ def report(
     Parameters
     ----------
     folders
-        What sublayer train, search, compare, reproduce, supernet or proxies made, or folders that hold some; what
-        each is, is found out.
+        Folders that sublayer train, search, compare, reproduce, supernet or proxies made, or folders that hold some;
+        their kind is recognised.
     out
-        The page; one that is there is replaced.
+        The file to write; an existing one is replaced.
     png
-        A folder for each chart as PNG, too.
+        A folder for the charts as PNG files.
     svg
-        A folder for each chart as SVG, too.
+        A folder for the charts as SVG files.
     sample
-        Tokens that the best models write for the page; 0 for none.
+        Number of tokens that the best models write as a sample; 0 for none.
     open
-        yes: show the page in a browser when it is done.
+        yes: open the page in a browser at the end.
     json
-        Print JSON for other programs.
+        Print JSON.
     """
-    if not folders:
-        raise ValueError("no folder was given; name at least one, as in sublayer report runs")
-    if sample < 0:
-        raise ValueError(f"sample={sample}: expected a number of tokens, 0 for none")
     import_torch()
-    from sublayer import reports
-    from sublayer.plugins import load_installed_plugins
+    import sublayer
 
-    load_installed_plugins()
-    made = reports.report(folders, out, png=png, svg=svg, sample=sample)
+    made = sublayer.report(folders, out, png=png, svg=svg, sample=sample)
     _print_json(made) if json else _print(made)
     if open == "yes":
         import webbrowser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -11,6 +11,9 @@ from sublayer.cli.words import figures_table, print_json, read_overrides, read_s
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from sublayer.reproduction import Claim, ClaimResult
+    from sublayer.reproduction.result import FindingResult
 
 
 def reproduce(
@@ -22,47 +25,46 @@ def reproduce(
     ray: str | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Run a paper's claim again, at a size for a small machine: its figures, ours, and whether they say the same.
+    """Run a paper's claim again, at a size for a small machine: the paper's figures, ours, and whether they agree.
 
     Examples: sublayer reproduce · sublayer reproduce feedback/random-walk --workers 2 ·
     sublayer reproduce feedback/random-walk dim=256 layout='(sf)x4' train.steps=20000 --out reproductions/large
 
-    The same command goes on where it was stopped. What it makes is a comparison: sublayer report draws it.
+    The same command continues where it was stopped. The result is a comparison: sublayer report draws it.
 
     Parameters
     ----------
     claim
-        PAPER/CLAIM; without one, all of them are listed.
+        PAPER/CLAIM; without it, all claims are listed.
     changes
-        key=value, for all variants: another size or budget than the claim's own.
+        key=value for all variants: another size or budget than the claim's own.
     out
         The folder; reproductions/PAPER/CLAIM if not given.
     seeds
-        How many (3: 0, 1 and 2), or which, with commas (3,5,8).
+        Number of seeds (3: 0, 1 and 2), or the seeds with commas (3,5,8).
     workers
-        How many train at the same time on this machine.
+        Number of trainings at the same time on this machine.
     ray
         Train on a Ray cluster instead: auto, local, or HOST:PORT.
     json
-        Print JSON for other programs; it is in OUT/claim.json, too.
+        Print JSON, which is also in OUT/claim.json.
     """
     import_torch()
+    import sublayer
     from sublayer import executors, reproduction
     from sublayer.cli.board import Board
 
     if not claim:
-        _list(reproduction.claims(), json=json)
+        _print_claims(reproduction.claims(), json=json)
         return
-    asked = reproduction.find(claim)
-    place = out or f"reproductions/{asked.name}"
     with executors.pool(ray, workers, []) as pool, Board() as board:
-        told = reproduction.reproduce(
-            asked, place, read_overrides(changes), seeds=read_seeds(seeds), pool=pool, told=board.begin
+        result = sublayer.reproduce(
+            claim, out, read_overrides(changes), seeds=read_seeds(seeds), pool=pool, on_start=board.begin
         )
-    print_json(told) if json else _print_page(told, place)
+    print_json(result.dump()) if json else _print_page(result, str(board.folder))
 
 
-def _list(known: list[Any], *, json: bool) -> None:
+def _print_claims(known: list[Claim], *, json: bool) -> None:
     if json:
         fields = ("name", "source", "says", "scale")
         print_json([{field: getattr(claim, field) for field in fields} for claim in known])
@@ -75,34 +77,31 @@ def _list(known: list[Any], *, json: bool) -> None:
     Console(highlight=False).print(table)
 
 
-def _print_page(told: dict[str, Any], place: str) -> None:
+def _print_page(result: ClaimResult, folder: str) -> None:
     from rich.console import Console
 
-    from sublayer.reproduction.wording import orders
     from sublayer.runs.wording import change, command, plural
 
     console = Console(highlight=False)
-    console.print(f"[bold]{told['claim']}[/]  {told['source']}")
-    console.print(told["says"], markup=False)
-    changed = ", ".join(change(key, value) for key, value in told["changes"].items())
-    console.print(f"scaled down: {told['scale']}" + (f"; changed: {changed}" if changed else ""), markup=False)
-    for finding in told["findings"]:
+    console.print(f"[bold]{result.claim}[/]  {result.source}")
+    console.print(result.says, markup=False)
+    changed = ", ".join(change(key, value) for key, value in result.changes.items())
+    console.print(f"scaled down: {result.scale}" + (f"; changed: {changed}" if changed else ""), markup=False)
+    for finding in result.findings:
         console.print()
-        console.print(_finding(finding, told["params"]))
-        for line in orders(finding):
-            console.print(line, markup=False)
-    seeds = plural(len(told["seeds"]), "seed")
-    took = plural(round(told["minutes"]), "minute")
+        console.print(_finding(finding, result.params))
+        for pair in finding.pairs:
+            console.print(pair.words, markup=False)
+    seeds = plural(len(result.seeds), "seed")
+    took = plural(round(result.minutes), "minute")
     console.print(f"\n{seeds}, {took} of training; ± is 95 % (Student's t)", style="dim")
-    console.print(f"{command('report', place)} · {command('runs', f'{place}/runs')}", markup=False)
+    console.print(f"{command('report', folder)} · {command('runs', f'{folder}/runs')}", markup=False)
 
 
-def _finding(finding: dict[str, Any], params: dict[str, int]) -> Table:
-    from sublayer.reproduction.wording import cells
-
-    unit = finding["unit"]
+def _finding(finding: FindingResult, params: dict[str, int]) -> Table:
+    unit = finding.unit
     table = figures_table(("variant",), ("params", f"paper, {unit}", f"ours, {unit}"), ("by seed",))
-    table.title, table.title_justify, table.title_style = finding["title"], "left", "italic"
-    for variant, *figures in cells(finding):
+    table.title, table.title_justify, table.title_style = finding.title, "left", "italic"
+    for variant, *figures in finding.cells:
         table.add_row(variant, short(params[variant]), *figures)
     return table

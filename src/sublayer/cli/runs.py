@@ -1,58 +1,60 @@
-"""`sublayer runs`: what was trained, and how far it came."""
+"""`sublayer runs`: the runs in a folder, with their progress and their scores."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
 
+if TYPE_CHECKING:
+    from sublayer.runs.summary import RunSummary
+
 
 def runs(folder: str = "runs", /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """The runs in a folder: their model, how far they came, and how good they are.
+    """The runs in a folder: model, progress, best validation score.
 
     Examples: sublayer runs · sublayer runs experiments --json
 
     Parameters
     ----------
     folder
-        Where to look, up to two folders deep; a single run may be given, too.
+        The folder of runs, searched two levels deep; or a single run.
     json
-        Print JSON for other programs.
+        Print JSON.
     """
     import_torch()
     from sublayer.cli.words import print_json
     from sublayer.plugins import load_installed_plugins
-    from sublayer.runs.summary import summaries
+    from sublayer.runs.summary import RunProblem, RunSummary, summaries
     from sublayer.runs.wording import command
 
     load_installed_plugins()
-    rows = [asdict(row) for row in summaries(folder)]
-    if not rows:
+    found = summaries(folder)
+    if not found:
         raise ValueError(f"{folder}: no run in it; {command('train', 'gpt2', '--out', f'{folder}/NAME')} makes one")
-    if all("error" in row for row in rows):
-        raise ValueError(rows[0]["error"])
-    print_json(rows) if json else _print_table(rows)
+    problems = [one.error for one in found if isinstance(one, RunProblem)]
+    if len(problems) == len(found):
+        raise ValueError(problems[0])
+    if json:
+        print_json([asdict(one) for one in found])
+        return
+    _print_table([one for one in found if isinstance(one, RunSummary)])
+    print(*problems, sep="\n", end="\n" if problems else "")
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
+def _print_table(found: list[RunSummary]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    from sublayer.cli.words import coloured, short
+    from sublayer.cli.words import coloured, figures_table, short
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("run", "layout"):
-        table.add_column(title, overflow="fold")
-    for title in ("dim", "params", "steps", "tokens", "valid loss", "bits/byte", "minutes"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in (row for row in rows if "error" not in row):
-        steps = f"{row['steps']:,}" + (f" of {row['of']:,}" if row["of"] and row["of"] != row["steps"] else "")
-        scores = ["—" if row[name] is None else f"{row[name]:.4f}" for name in ("valid_loss", "valid_bits_per_byte")]
-        figures = (str(row["dim"]), short(row["params"]), steps, short(row["tokens"]), *scores, f"{row['minutes']:.1f}")
-        table.add_row(row["run"], coloured(row["layout"]), *figures)
+    figures = ("dim", "params", "steps", "tokens", "valid loss", "bits/byte", "minutes")
+    table = figures_table(("run", "layout"), figures)
+    for run in found:
+        steps = f"{run.steps:,}" + (f" of {run.of:,}" if run.of and run.of != run.steps else "")
+        scores = ("—" if one is None else f"{one:.4f}" for one in (run.valid_loss, run.valid_bits_per_byte))
+        cells = (str(run.dim), short(run.params), steps, short(run.tokens), *scores, f"{run.minutes:.1f}")
+        table.add_row(run.run, coloured(run.layout), *cells)
     Console().print(table)
-    for row in (row for row in rows if "error" in row):
-        print(row["error"])

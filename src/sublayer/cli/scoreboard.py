@@ -1,11 +1,14 @@
-"""What `sublayer eval` prints: scores, as a page for people and as JSON for programs."""
+"""The page that `sublayer eval` prints."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from sublayer.evaluation import Evaluation
 
 FIGURES = {
     "loss": "loss",
@@ -13,41 +16,40 @@ FIGURES = {
     "bits_per_byte": "bits/byte",
     "bits_per_character": "bits/char",
 }
-MARKS = ("accuracy", "sequence_accuracy", "loss")
+KNOWN_FIGURES = ((*FIGURES, "tokens"), ("accuracy", "sequence_accuracy", "loss", "answers", "episodes"))
 BAR = 40
 """Characters of the longest bar."""
 
 
-def print_page(told: dict[str, Any]) -> None:
+def print_page(found: Evaluation) -> None:
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
-    split = "" if told["split"] == "all" else f"{told['split']} of "
-    console.print(Text(told["run"], style="bold"), f"step {told['step']:,}, {split}{told['text']}", markup=False)
-    if told["split"] != told["asked"]:
-        console.print(f"{told['asked']} is empty, so {told['split']} is scored", style="yellow")
-    console.print(_way(told), style="dim")
-    if "positions" in told:
-        console.print(_positions(told["positions"]))
-    elif "lengths" in told:
-        console.print(_lengths(told["lengths"]))
-    elif "answers" in told:
-        console.print(_marks(told))
+    split = "" if found.split == "all" else f"{found.split} of "
+    console.print(Text(found.run, style="bold"), f"step {found.step:,}, {split}{found.text}", markup=False)
+    if found.split != found.asked:
+        console.print(f"{found.asked} is empty, so {found.split} is scored", style="yellow")
+    console.print(_protocol(found), style="dim")
+    data = found.dump()
+    if found.positions is not None:
+        console.print(_positions(found.positions))
+    elif found.lengths is not None:
+        console.print(_lengths(data["lengths"]))
     else:
-        console.print(_figures(told))
+        console.print(_figures(found.figures or {}))
 
 
-def _way(told: dict[str, Any]) -> str:
+def _protocol(found: Evaluation) -> str:
     from sublayer.runs.wording import plural
 
-    if "answers" in told and told["length"] is None:
+    if found.figures is not None and found.length is None:
         return "episodes, each read by itself"
-    length = "" if told["length"] is None else f" of {plural(told['length'], 'token')}"
-    if told["stride"] is not None:
-        return f"windows{length}, {told['stride']:,} apart"
-    how = f"{plural(told['memory'], 'place')} before them remembered" if told["memory"] else "each begun afresh"
-    return f"segments{length}, {how}"
+    length = "" if found.length is None else f" of {plural(found.length, 'token')}"
+    if found.stride is not None:
+        return f"windows{length}, {found.stride:,} apart"
+    memory = f"with {plural(found.memory, 'token')} of memory" if found.memory else "each without context"
+    return f"segments{length}, {memory}"
 
 
 def _table(*titles: str) -> Table:
@@ -59,24 +61,14 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _figures(told: dict[str, Any]) -> Table:
+def _figures(figures: Mapping[str, Any]) -> Table:
+    """Those of a text, those of a task, or all that another objective has."""
+    shown = next((names for names in KNOWN_FIGURES if set(names) <= figures.keys()), tuple(figures))
     table = _table("", "")
     table.columns[0].justify = "left"
-    own = [name for name, value in told.items() if isinstance(value, float)]  # of an objective that measures others
-    for name in FIGURES if "perplexity" in told else own:
-        table.add_row(name.replace("_", " "), _figure(told[name]))
-    if "tokens" in told:
-        table.add_row("tokens", f"{told['tokens']:,}")
-    return table
-
-
-def _marks(told: dict[str, Any]) -> Table:
-    table = _table("", "")
-    table.columns[0].justify = "left"
-    for name in MARKS:
-        table.add_row(name.replace("_", " "), _figure(told[name]))
-    table.add_row("answers", f"{told['answers']:,}")
-    table.add_row("episodes", f"{told['episodes']:,}")
+    for name in shown:
+        value = figures[name]
+        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else _figure(value))
     return table
 
 
@@ -88,20 +80,20 @@ def _lengths(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _positions(losses: list[float | None]) -> Table:
-    """Means over places 1, 2, 3–4, 5–8, …, each with a bar: what a context twice as long gains, row by row."""
-    table = _table("place", "loss", "")
+def _positions(losses: Sequence[float | None]) -> Table:
+    """Means over positions 1, 2, 3–4, 5–8, …, each with a bar: what a context twice as long gains, row by row."""
+    table = _table("position", "loss", "")
     table.columns[2].justify = "left"
     means, start, stop = [], 0, 1
     while start < len(losses):
-        here = losses[start:stop]
-        places = f"{start + 1:,}" if len(here) == 1 else f"{start + 1:,}–{start + len(here):,}"
-        known = [loss for loss in here if loss is not None]
-        means.append((places, sum(known) / len(known) if len(known) == len(here) else None))
+        some = losses[start:stop]
+        positions = f"{start + 1:,}" if len(some) == 1 else f"{start + 1:,}–{start + len(some):,}"
+        known = [loss for loss in some if loss is not None]
+        means.append((positions, sum(known) / len(known) if len(known) == len(some) else None))
         start, stop = stop, 2 * stop
     most = max((mean for _, mean in means if mean), default=1.0)
-    for places, mean in means:
-        table.add_row(places, _figure(mean), "█" * round(BAR * (mean or 0) / most))
+    for positions, mean in means:
+        table.add_row(positions, _figure(mean), "█" * round(BAR * (mean or 0) / most))
     return table
 
 

@@ -1,8 +1,8 @@
-"""`sublayer show`: one member of the family: its config, its diff, its cost, its citation."""
+"""`sublayer show`: one member of the family."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sublayer.nn.model import Cost, Model
+    from sublayer.papers.chosen_paths import ChosenPath
+    from sublayer.papers.description import Description
 
 
 def show(
@@ -24,7 +26,7 @@ def show(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """One member of the family: its config, what it changes, what it costs, where it is from.
+    """One member of the family: its config, its difference to its parent, its cost, its citation, its fast paths.
 
     Examples: sublayer show par-base · sublayer show gpt2 dim=256 layout='(sf)x3' s.heads=2,2,2 f.inner=512,640,768
 
@@ -33,90 +35,71 @@ def show(
     name
         A paper's name (see sublayer list), or a JSON or TOML file with a config.
     changes
-        key=value: dim=256, layout='par(5)', position=rotary, f.inner=1024. A comma list varies a letter's field by
-        occurrence: s.heads=2,4,2.
+        key=value: dim=256, layout='par(5)', position=rotary, f.inner=1024. A comma list gives a letter's field one
+        value per occurrence: s.heads=2,4,2.
     diff
-        Show what differs from this paper or file, instead of from its parent.
+        Show the difference to this paper or file instead of to its parent.
     length
-        New tokens of the pass whose FLOPs are counted.
+        Number of new tokens in the pass whose FLOPs are counted.
     memory
-        Remembered tokens of that pass; left out: as many as the model keeps.
+        Number of remembered tokens in that pass; if not given, as many as the model holds.
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
-        Print JSON for other programs.
+        Print JSON.
     """
     import_torch()
-    from sublayer import config
-    from sublayer.cli.words import load_plugins, read_overrides
-    from sublayer.papers import registry
+    import sublayer
+    from sublayer.cli.words import load_plugins, print_json, read_overrides
 
-    if length < 1 or (memory or 0) < 0:
-        raise ValueError(f"length {length}, memory {memory}: count at least 1 new token and no fewer than 0 remembered")
     load_plugins(plugin or [])
-    made = config(name, read_overrides(changes))
-    entry = registry.PAPERS.get(name)
-    against = diff or (entry.parent if entry else None)
-    about: dict[str, Any] = {
-        "name": name,
-        "cite": entry.cite if entry else None,
-        "about": entry.story if entry else None,
-        "parent": entry.parent if entry else None,
-        "against": against,
-        "diff": config(against).diff(made) if against else {},
-    }
-    cost = made.cost(length, memory)
-    _print_json(about, made, cost) if json else _print_page(about, made, cost)
+    found = sublayer.describe(name, read_overrides(changes), diff=diff, length=length, memory=memory)
+    print_json(found.dump()) if json else _print_page(found)
 
 
-def _print_json(about: dict[str, Any], made: Model.Config, cost: Cost) -> None:
-    import json
-
-    print(json.dumps({**about, "hash": made.hash, "config": made.dump(), "cost": cost.dump()}, indent=2))
-
-
-def _print_page(about: dict[str, Any], made: Model.Config, cost: Cost) -> None:
+def _print_page(found: Description) -> None:
     from rich.console import Console
     from rich.text import Text
 
     from sublayer.cli.words import coloured
 
     console = Console()
-    console.print(Text(about["name"], style="bold"), Text(made.tag, style="dim"))
-    if about["about"]:
-        for paragraph in about["about"].split("\n\n"):
+    console.print(Text(found.name, style="bold"), Text(found.config.tag, style="dim"))
+    if found.paper:
+        for paragraph in found.paper.story.split("\n\n"):
             console.print(" ".join(paragraph.split()), highlight=False, markup=False)
-        console.print(about["cite"], style="dim", highlight=False, markup=False)
+        console.print(found.paper.cite, style="dim", highlight=False, markup=False)
     console.print()
-    for name, stack in made.stacks.items():
+    for name, stack in found.config.stacks.items():
         console.print(f"{name or 'layout'}  ", coloured(stack.layout), sep="")
-    _print_diff(console, about)
-    _print_config(console, made)
-    _print_cost(console, cost)
+    _print_diff(console, found)
+    _print_config(console, found.config)
+    _print_cost(console, found.cost)
+    _print_paths(console, found.paths)
 
 
-def _print_diff(console: Console, about: dict[str, Any]) -> None:
+def _print_diff(console: Console, found: Description) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from sublayer.cli.words import plain
 
-    if not about["diff"]:
+    if not found.diff:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(f"against {about['against']}", overflow="fold")
+    table.add_column(f"against {found.against}", overflow="fold")
     table.add_column("there", style="red", overflow="fold")
     table.add_column("here", style="green", overflow="fold")
-    for path, (there, here) in about["diff"].items():
+    for path, (there, here) in found.diff.items():
         table.add_row(path, Text(plain(there)), Text(plain(here)))
     console.print()
     console.print(table)
 
 
-def _print_config(console: Console, made: Model.Config) -> None:
+def _print_config(console: Console, config: Model.Config) -> None:
     console.print("\n[bold]config[/bold]  ", end="")
-    console.print(f"sha256 {made.hash[:12]}", style="dim", highlight=False)
-    console.print(made.to_toml().rstrip(), markup=False)
+    console.print(f"sha256 {config.hash[:12]}", style="dim", highlight=False)
+    console.print(config.to_toml().rstrip(), markup=False)
 
 
 def _print_cost(console: Console, cost: Cost) -> None:
@@ -139,6 +122,25 @@ def _print_cost(console: Console, cost: Cost) -> None:
     table.add_row("  stack", short(work.stack))
     table.add_row("  head", short(work.head))
     if work.frozen_stack != work.stack:
-        table.add_row("  stack, memory kept as keys and values", short(work.frozen_stack))
+        table.add_row("  stack, memory stored as keys and values", short(work.frozen_stack))
     console.print()
     console.print(table)
+
+
+def _print_paths(console: Console, rows: list[ChosenPath]) -> None:
+    """One line per mode, or one for both where they agree; below it, what the faster paths do not serve."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("sublayers", "mode", "path", "not faster, because"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        modes = {"training": row.training, "generation": row.generation}
+        if row.training == row.generation:
+            modes = {"both": row.training}
+        for mode, choice in modes.items():
+            if choice is not None:
+                reasons = "; ".join(f"{path}: {reason}" for path, reason in choice.why_not)
+                table.add_row(row.of if row.count == 1 else f"{row.of} ×{row.count}", mode, choice.path, reasons)
+    console.print()
+    console.print(table, highlight=False, markup=False)

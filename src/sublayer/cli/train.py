@@ -37,12 +37,12 @@ def train(
         (data.tokenizer=bpe). All keys of train and data are listed below.
     data
         A text file, a folder, a pattern ('*.md'), .gz, .jsonl, .parquet, - for standard input, or stdlib: the source of
-        Python's own library. A folder with train, valid and test files keeps those splits. Or task:NAME, a task whose
-        episodes are drawn: algorithmic, copy, counting, random-walk, reverse (sublayer list --tasks).
+        Python's own library. A folder with train, valid and test files has those splits. Or task:NAME, a task whose
+        episodes are generated: algorithmic, copy, counting, random-walk, reverse (sublayer list --tasks).
     out
         The folder of the run, new or empty; runs/NAME if not given.
     processes
-        How many train together on this machine.
+        Number of processes that train together on this machine.
     plugin
         A module with parts or papers of your own; may be given more than once.
     quiet
@@ -55,7 +55,7 @@ def train(
     load_plugins(plugin or [])
     how = {"processes": processes, "plugins": plugin or (), "quiet": quiet or None}
     run = sublayer.train(name, data, out or f"runs/{Path(name).stem}", read_overrides(changes), **how)
-    _close(run.path, quiet)
+    _suggest(run.path, quiet)
 
 
 def resume(
@@ -67,7 +67,7 @@ def resume(
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     quiet: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Go on with a run that was stopped, to the same bits as if it had not been; or with a larger budget.
+    """Continue a run that was stopped, to the same bits as an undisturbed run; or with a larger budget.
 
     Examples: sublayer resume runs/book · sublayer resume runs/book train.steps=5000
 
@@ -76,11 +76,11 @@ def resume(
     run
         The folder of the run.
     changes
-        train.steps=…, train.tokens=…, train.minutes=… and what else may change on the way.
+        train.steps=…, train.tokens=…, train.minutes=… and other keys that may change during training.
     step
-        The checkpoint to go on from; the last if not given.
+        Step of the checkpoint to continue from; the last if not given.
     processes
-        How many train together on this machine; may be another number than before.
+        Number of processes that train together on this machine; may differ from before.
     plugin
         A module with parts or papers of your own; may be given more than once.
     quiet
@@ -93,13 +93,13 @@ def resume(
     load_plugins(plugin or [])
     how = {"processes": processes, "plugins": plugin or (), "quiet": quiet or None}
     made = sublayer.resume(run, read_overrides(changes), step=step, **how)
-    _close(made.path, quiet)
+    _suggest(made.path, quiet)
 
 
-def _close(path: Path, quiet: bool) -> None:
-    """Where to go from here; to people only."""
+def _suggest(path: Path, quiet: bool) -> None:
+    """Suggest the next commands, on a terminal only."""
     from sublayer.runs.wording import command
 
     if not quiet and sys.stdout.isatty() and "RANK" not in os.environ:
-        told = command("eval", path), command("generate", path, "--prompt", "…"), command("runs", path)
-        print("", " · ".join(told), sep="\n")
+        next_commands = command("eval", path), command("generate", path, "--prompt", "…"), command("runs", path)
+        print("", " · ".join(next_commands), sep="\n")

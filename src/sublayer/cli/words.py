@@ -1,4 +1,4 @@
-"""What verbs share: reading `key=value` words, and writing numbers and layouts for people."""
+"""What verbs share: reading `key=value` words, formatting numbers and layouts."""
 
 from __future__ import annotations
 
@@ -29,27 +29,46 @@ def read_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         pass
+    except RecursionError:
+        raise ValueError(f"{text[:40]}…: it is nested too deeply to be a value") from None
     if "," in text and text[0] not in "[{(":
         return [read_value(item.strip()) for item in text.split(",")]
     return text
 
 
-def read_seeds(said: str) -> tuple[int, ...]:
-    """How many, or which: `3` → (0, 1, 2), `3,5,8` as they are, `8,` → (8,)."""
-    first, *more = said.split(",")
+MOST_SEEDS = 10_000
+"""More would be a slip of the keyboard: a training for each."""
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """A number of seeds, or the seeds themselves: `3` → (0, 1, 2), `3,5,8` → (3, 5, 8), `8,` → (8,)."""
+    first, *more = text.split(",")
     words = [first, *(more[:-1] if more[-1:] == [""] else more)]
     if not all(word.strip().isdecimal() for word in words):
-        raise ValueError(f"--seeds {said!r}: expected how many, or which with commas; write --seeds 3 or --seeds 3,5,8")
-    return tuple(map(int, words)) if more else tuple(range(int(said)))
+        raise ValueError(
+            f"--seeds {text!r}: expected a number of seeds, or the seeds with commas; write --seeds 3 or --seeds 3,5,8"
+        )
+    if more:
+        return tuple(map(_whole, words))
+    if _whole(text) > MOST_SEEDS:
+        raise ValueError(
+            f"--seeds {text}: {MOST_SEEDS:,} seeds are the most; for the one seed {text} write --seeds {text},"
+        )
+    return tuple(range(_whole(text)))
 
 
-def print_json(told: Any) -> None:
-    """For other programs."""
-    print(json.dumps(told, indent=2))
+def _whole(word: str) -> int:
+    if len(word) > 30:  # Python itself refuses to read thousands of digits
+        raise ValueError(f"--seeds: a seed of {len(word)} digits is too long; use one below 2**63")
+    return int(word)
+
+
+def print_json(data: Any) -> None:
+    print(json.dumps(data, indent=2))
 
 
 def load_plugins(modules: list[str]) -> None:
-    """Import plug-ins, with the current folder on the path as Python itself would have it."""
+    """Import plug-ins; the current folder is on the path, as with `python -m`."""
     from sublayer import load_plugin
 
     if modules and "" not in sys.path:
@@ -59,15 +78,15 @@ def load_plugins(modules: list[str]) -> None:
             load_plugin(module)
         except ValueError:
             raise
-        except Exception as error:  # whatever a stranger's module does while it is imported
+        except Exception as error:  # a plug-in may raise anything while it is imported
             raise ValueError(
-                f"plug-in {module!r} fails when imported: {_place(error)}{type(error).__name__}: {error}"
+                f"plug-in {module!r} fails when imported: {_where(error)}{type(error).__name__}: {error}"
             ) from None
 
 
-def _place(error: BaseException) -> str:
-    """`my_parts.py:12: `, where an error arose."""
-    if isinstance(error, SyntaxError):  # says so itself
+def _where(error: BaseException) -> str:
+    """`my_parts.py:12: `, the line that raised an error."""
+    if isinstance(error, SyntaxError):  # its message has the line
         return ""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
@@ -84,7 +103,7 @@ def short(number: int) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value of a config as one would write it: words bare, the rest as JSON; — where there is none."""
+    """A value of a config as it is typed: strings without quotes, others as JSON, — for None."""
     if value is None:
         return "—"
     return value if isinstance(value, str) else json.dumps(value)
@@ -105,7 +124,7 @@ def coloured(layout: str) -> Text:
 
 
 def figures_table(words: tuple[str, ...], figures: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Table:
-    """Columns of words, which may be folded, then of figures, then of words about them."""
+    """A table without borders: columns of words, which wrap, then of figures, then of words."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

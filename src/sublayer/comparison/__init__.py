@@ -1,19 +1,21 @@
-"""Comparison: variants trained alike and told side by side, with how sure one can be.
+"""Comparison: variants trained alike and compared, with the uncertainty of each result.
 
 from sublayer.comparison import Variant, compare
 
 rotary = Variant.of("gpt2", {"position": "rotary"})
 table = compare(["gpt2", rotary], "book.txt", "comparisons/positions", {"dim": 128, "train.tokens": 1_000_000})
+table.ranked[0].name
 
 COMPARISON/
-  compare.json     what was asked; with another request the folder is refused
+  compare.json     the request; with another request the folder is refused
   runs/NAME-SEED   an ordinary run for each variant and seed
-  tuning/NAME-LR   learning rates that were tried, if several were given, and not chosen
-  figures.json     what was measured besides: latency, memory, scores on test
-  table.json       the result
+  tuning/NAME-LR   runs with learning rates that were tried and not chosen
+  figures.json     what was measured besides: latency, memory, scores on the test split
+  table.json       the result (records.ComparisonTable)
 """
 
 from sublayer.comparison.job import compare
+from sublayer.comparison.records import ComparisonRow, ComparisonTable
 from sublayer.comparison.variant import Variant, slugs
 
-__all__ = ["Variant", "compare", "slugs"]
+__all__ = ["ComparisonRow", "ComparisonTable", "Variant", "compare", "slugs"]

@@ -1,4 +1,4 @@
-"""The folder of a comparison: what was asked, sealed; one process at a time; what is dear to form is kept."""
+"""The folder of a comparison: the request, sealed; one process at a time; costly figures are stored when computed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from sublayer.runs import sealed_json
+from sublayer.runs.record import Record, first_problem
 
 ASKED, FIGURES, TABLE = "compare.json", "figures.json", "table.json"
 
+R = TypeVar("R", bound=Record)
+
 
 @dataclass(frozen=True)
-class Folder:
+class ComparisonFolder:
     path: Path
 
     def run(self, slug: str, seed: int) -> Path:
@@ -24,17 +29,23 @@ class Folder:
         return self.path / "tuning" / f"{slug}-{lr:g}"
 
     def ask(self, asked: dict[str, Any]) -> None:
-        """Write down what is asked, or see that it is what was asked before; for whoever holds the folder."""
+        """Write the request down, or check that it is the one written before; the caller holds the folder."""
         sealed_json.ask(self.path / ASKED, asked, "comparison")
 
-    def figure(self, name: str, form: Callable[[], Any]) -> Any:
-        """One that is formed once and kept."""
+    def figure(self, name: str, kind: type[R], compute: Callable[[], dict[str, Any] | None]) -> R | None:
+        """An entry of figures.json, computed the first time and stored; None is an answer and is stored, too."""
         path = self.path / FIGURES
         known = sealed_json.read(path) if path.exists() else {}
         if name not in known:
-            known[name] = form()
+            known[name] = compute()
             sealed_json.write(path, known)
-        return known[name]
+        try:
+            return None if known[name] is None else kind.model_validate(known[name])
+        except ValidationError as error:
+            raise ValueError(
+                f"{path}: {name}: {first_problem(error)}; it was damaged or edited; put it back, or delete it to "
+                "compute its figures again"
+            ) from None
 
     def held(self) -> AbstractContextManager[None]:
         """One process at a time."""

@@ -1,52 +1,60 @@
-"""How sure a mean over a few seeds is.
+"""How certain a mean over a few seeds is.
 
 Intervals are Student's: mean ± t·s/√n with n − 1 degrees of freedom, at 95 %. Variants that share their seeds are
-compared by the interval of their differences, seed by seed, which leaves out what the seeds have in common. Each
-verdict stands alone: among twenty on variants that are alike, one will be wrong.
+compared by the interval of their differences, seed by seed, which leaves out what the seeds have in common. Verdicts
+are not corrected for their number: of twenty verdicts on variants that are alike, one will be wrong.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
-from typing import Any
 
-SURE = 0.95
+from sublayer.runs.record import Record
+
+CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Record):
     mean: float
-    low: float | None
-    high: float | None
-    """None: of a single value, nothing is known but itself."""
+    low: float | None = None
+    high: float | None = None
+    """None for a single value: one value has no spread."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Interval | None:
         """None where there is no value."""
         n = len(values)
         if n < 2:
-            return cls(values[0], None, None) if n else None
+            return cls(mean=values[0]) if n else None
         mean, half = fmean(values), student(n - 1) * stdev(values) / math.sqrt(n)
-        return cls(mean, mean - half, mean + half)
+        return cls(mean=mean, low=mean - half, high=mean + half)
 
     @property
     def half(self) -> float | None:
         return None if self.high is None else self.high - self.mean
 
     def map(self, function: Callable[[float], float]) -> Interval:
-        """In another unit; of a function that rises."""
+        """In another unit, by a function that rises."""
         low, high = (None if end is None else function(end) for end in (self.low, self.high))
-        return Interval(function(self.mean), low, high)
+        return Interval(mean=function(self.mean), low=low, high=high)
 
-    def dump(self) -> dict[str, Any]:
-        return asdict(self)
+
+class SeedInterval(Interval):
+    """With the value of each seed; None where a seed has none."""
+
+    values: list[float | None] = []
+
+    @classmethod
+    def by_seed(cls, values: Sequence[float | None]) -> SeedInterval | None:
+        """None where no seed has a value."""
+        found = Interval.of([value for value in values if value is not None])
+        return None if found is None else cls(**dict(found), values=list(values))
 
 
 def verdict(difference: Interval | None) -> str:
-    """On losses less those of another: in plain words."""
+    """On losses less those of another, in words."""
     if difference is None:
         return "nothing to compare"
     if difference.low is None or difference.high is None:
@@ -56,7 +64,7 @@ def verdict(difference: Interval | None) -> str:
     return "worse" if difference.low > 0 else "no difference seen"
 
 
-def student(freedom: int, share: float = SURE) -> float:
+def student(freedom: int, share: float = CONFIDENCE) -> float:
     """t such that |T| < t with probability `share`, for a whole number of degrees of freedom."""
     low, high = 0.0, 1.0
     while within(high, freedom) < share:

@@ -1,4 +1,4 @@
-"""From what a user asks to a table: settle, train, score, measure, tell."""
+"""`compare`: settle the request, train every variant with every seed, score, measure, write the table."""
 
 from __future__ import annotations
 
@@ -8,114 +8,128 @@ from pathlib import Path
 from typing import Any
 
 from sublayer import executors
-from sublayer.comparison.folder import TABLE, Folder
-from sublayer.comparison.request import Request, settle
-from sublayer.comparison.result import Result
-from sublayer.comparison.table import table
+from sublayer.comparison.folder import TABLE, ComparisonFolder
+from sublayer.comparison.records import ComparisonTable, HeldOutScore, MeasuredModel
+from sublayer.comparison.request import ComparisonRequest, predicts_text, settle
+from sublayer.comparison.result import SeedResult
+from sublayer.comparison.table import tabulate
 from sublayer.comparison.tuning import tune
-from sublayer.comparison.variant import Variant
+from sublayer.comparison.variant import Variant, slugs
 from sublayer.data import Data
 from sublayer.evaluation import own_text
 from sublayer.executors.trainings import train_all
 from sublayer.keys import absolute, split
-from sublayer.measurement import Setting, measure
+from sublayer.measurement import Reading, Setting
+from sublayer.measurement import measure as measure_models
 from sublayer.nn.model import Model
 from sublayer.plugins import load_installed_plugins
-from sublayer.runs import sealed_json
 from sublayer.trained import Trained
 
 log = logging.getLogger("sublayer.comparison")
 
-Told = Callable[[Request, Folder], Any]
-"""Hears what was settled before anything is trained."""
-Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Any]]
+OnStart = Callable[[ComparisonRequest, ComparisonFolder], Any]
+"""Called when the request is settled, before anything is trained."""
+Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Reading]]
 
 
 def compare(
     variants: Sequence[str | Model.Config | Variant],
     data: str | Data.Config = "stdlib",
-    out: str | Path = "comparisons/comparison",
+    out: str | Path = "",
     changes: Mapping[str, Any] | None = None,
     *,
     seeds: Sequence[int] = (0, 1, 2),
     equal_params: int | str | None = None,
     lrs: Sequence[float] = (),
-    measure: Measure | None = measure,
+    measure: Measure | bool | None = True,
     setting: Setting | None = None,
     pool: executors.Pool | None = None,
-    told: Told = lambda request, folder: None,
-) -> dict[str, Any]:
-    """Train variants alike, with each of the seeds, and tell them side by side; go on, if it was begun before.
+    plugins: Sequence[str] = (),
+    on_start: OnStart = lambda request, folder: None,
+) -> ComparisonTable:
+    """Train variants alike, with each of the seeds, and compare them; continues a comparison that was begun before.
 
-    changes: for all, the budget among them: {"dim": 128, "train.tokens": 1_000_000}. equal_params: a number, or
-    "first" for as many as the first variant has; widths are solved for. lrs: each is tried with the first seed, and
-    each variant takes its best. measure: latency and memory; None leaves them out.
+    out: the folder; comparisons/FIRST-SECOND-… if empty. changes: for all variants, the budget among them:
+    {"dim": 128, "train.tokens": 1_000_000}. equal_params: a number, or "first" for as many as the first variant has;
+    widths are solved for. lrs: each is tried with the first seed, and each variant takes its best. measure: whether
+    latency and memory are measured, or the function that measures them. plugins: modules that a measuring process
+    imports.
     """
     load_installed_plugins()
     model, of = split(changes or {})
     text = Data.Config.guess(absolute(data)) if isinstance(data, str) else data
     text = text.override(of["data"], "data") if of["data"] else text
-    folder, several = Folder(Path(out)), [Variant.of(variant) for variant in variants]
+    several = [Variant.of(variant) for variant in variants]
+    folder = ComparisonFolder(Path(out or f"comparisons/{'-'.join(slugs(several))[:80]}"))
     how: dict[str, Any] = {"seeds": seeds, "equal_params": equal_params, "lrs": lrs}
     request = settle(several, text, folder.path, model, of["train"], **how)
     with folder.held():
         folder.ask(request.dump())
-        told(request, folder)
-        results = trained(request, folder, pool or executors.pool())
-        readings = read(request, folder, measure, setting)
-        made = table(request, results, lambda result: tested(request, folder, result), readings)
-        sealed_json.write(folder.path / TABLE, made)
-    return made
+        on_start(request, folder)
+        results = train_variants(request, folder, pool or executors.pool())
+        measured = measure_variants(request, folder, _measuring(measure, plugins), setting)
+        table = tabulate(request, results, lambda result: score_test(folder, result), measured)
+        table.write(folder.path / TABLE)
+    return table
 
 
-def trained(request: Request, folder: Folder, pool: executors.Pool) -> list[dict[int, Result]]:
+def train_variants(
+    request: ComparisonRequest, folder: ComparisonFolder, pool: executors.Pool
+) -> list[dict[int, SeedResult]]:
     """Every variant with every seed."""
     rates = tune(request, folder, pool)
-    wanted = [(n, seed) for seed in request.seeds for n in range(len(request.entries))]
+    wanted = [(n, seed) for seed in request.seeds for n in range(len(request.variants))]
     tasks = []
     for n, seed in wanted:
-        entry = request.entries[n]
-        tasks.append(request.task(entry, folder.run(entry.slug, seed), seed, rates[n]))
+        variant = request.variants[n]
+        tasks.append(request.task(variant, folder.run(variant.slug, seed), seed, rates[n]))
     runs = dict(train_all(pool, tasks))
-    found = {place: Result(runs[index]) for index, place in enumerate(wanted)}
-    return [{seed: found[n, seed] for seed in request.seeds} for n in range(len(request.entries))]
+    found = {pair: SeedResult(runs[index]) for index, pair in enumerate(wanted)}
+    return [{seed: found[n, seed] for seed in request.seeds} for n in range(len(request.variants))]
 
 
-def tested(request: Request, folder: Folder, result: Result) -> dict[str, Any] | None:
-    """A language model's score on test, or a task's marks, on as much of it as valid was scored on; None for others."""
+def score_test(folder: ComparisonFolder, result: SeedResult) -> HeldOutScore | None:
+    """On as much of the test split as the validation split was scored on; None for models that do not write, and where
+    the test split is empty."""
     asked = result.run.request
 
-    def form() -> dict[str, Any] | None:
+    def compute() -> dict[str, Any] | None:
         if not result.run.model_config.writes:
             return None
         text, trained = own_text(result.run), Trained.load(result.run.path)
         return None if text.stands_in else trained.evaluate(text, limit=asked.eval_tokens, carry=asked.carry)
 
-    return folder.figure(f"test {result.run.path.name}", form)
+    return folder.figure(f"test {result.run.path.name}", HeldOutScore, compute)
 
 
-def read(request: Request, folder: Folder, measure: Measure | None, setting: Setting | None) -> list[Any]:
-    """Latency and memory on this machine, one model after another; a machine too busy for it costs the figures only."""
-    models = [entry.model for entry in request.entries]
+def measure_variants(
+    request: ComparisonRequest, folder: ComparisonFolder, measure: Measure | None, setting: Setting | None
+) -> list[MeasuredModel | None]:
+    """Latency and memory on this machine, one model after another; none of them if the machine is too busy."""
+    models = [variant.model for variant in request.variants]
     if measure is None:
         return [None] * len(models)
-    length = min(entry.train.length for entry in request.entries)
-    scores = models[0].writes and not models[0].needs_source and models[0].head.speaks  # pyright: ignore[reportAttributeAccessIssue]
-    task = "segment" if scores else "prefill"
-    how = setting or Setting(task=task, length=length)
+    length = min(variant.train.length for variant in request.variants)
+    scores = predicts_text(models[0])
+    how = setting or Setting(task="segment" if scores else "prefill", length=length)
+
+    def compute(model: Model.Config) -> dict[str, Any]:
+        reading = measure([model], how)[0]
+        if reading.noise:
+            raise ValueError(reading.noise)
+        return reading.dump()
+
     try:
         return [
-            folder.figure(f"{how.hash[:12]} {slug}", lambda model=model: steady(measure, model, how))  # pyright: ignore[reportArgumentType]
-            for slug, model in ((entry.slug, entry.model) for entry in request.entries)
+            folder.figure(f"{how.hash[:12]} {variant.slug}", MeasuredModel, lambda model=variant.model: compute(model))
+            for variant in request.variants
         ]
     except ValueError as error:
         log.warning("latency and memory were not measured: %s", error)
         return [None] * len(models)
 
 
-def steady(measure: Measure, model: Model.Config, setting: Setting) -> dict[str, Any]:
-    """A reading that says something."""
-    reading = measure([model], setting)[0]
-    if reading.noise:
-        raise ValueError(reading.noise)
-    return reading.dump()
+def _measuring(measure: Measure | bool | None, plugins: Sequence[str]) -> Measure | None:
+    if callable(measure):
+        return measure
+    return (lambda models, setting: measure_models(models, setting, plugins=plugins)) if measure else None

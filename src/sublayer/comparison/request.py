@@ -1,4 +1,4 @@
-"""What is asked of a comparison, settled: models with their sizes; what could stop it is said before it begins."""
+"""The request for a comparison: models with their sizes, budgets and seeds, checked before anything is trained."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ BUDGETS = ("steps", "tokens", "minutes")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A variant, settled."""
+class SettledVariant:
+    """A variant with everything that its runs need."""
 
     name: str
     slug: str
     model: Model.Config
     train: TrainConfig
-    """But for the seed."""
+    """All but the seed."""
 
     def dump(self) -> dict[str, Any]:
         return {"name": self.name, "slug": self.slug, "model": self.model.dump(), "train": self.train.dump()}
 
 
 @dataclass(frozen=True)
-class Request:
-    entries: tuple[Entry, ...]
+class ComparisonRequest:
+    variants: tuple[SettledVariant, ...]
     data: Data.Config
     text: str
     """The hash of the text."""
     seeds: tuple[int, ...]
     equal_params: int | None = None
-    """How many parameters all should have."""
+    """Number of parameters that every model should have; None: its own."""
     lrs: tuple[float, ...] = ()
-    """Learning rates, of which each variant takes the best for the first seed."""
+    """Learning rates to try with the first seed; each variant takes its best."""
 
-    def task(self, entry: Entry, out: Path, seed: int, lr: float | None = None) -> dict[str, Any]:
-        """One training, for `work.trainings`."""
-        train = entry.train.but(seed=seed) if lr is None else entry.train.but(seed=seed, lr=lr)
-        plain = {"model": entry.model.dump(), "data": self.data.dump(), "train": train.dump(), "text": self.text}
-        return {**plain, "changes": {"vocab": entry.model.vocab}, "out": str(out)}
+    def task(self, variant: SettledVariant, out: Path, seed: int, lr: float | None = None) -> dict[str, Any]:
+        """One training, for `executors.trainings`."""
+        train = variant.train.but(seed=seed) if lr is None else variant.train.but(seed=seed, lr=lr)
+        plain = {"model": variant.model.dump(), "data": self.data.dump(), "train": train.dump(), "text": self.text}
+        return {**plain, "changes": {"vocab": variant.model.vocab}, "out": str(out)}
 
     def dump(self) -> dict[str, Any]:
         return {
-            "variants": [entry.dump() for entry in self.entries],
+            "variants": [variant.dump() for variant in self.variants],
             "data": self.data.dump(),
             "text": self.text,
             "seeds": list(self.seeds),
@@ -76,7 +76,7 @@ def settle(
     seeds: Sequence[int],
     equal_params: int | str | None = None,
     lrs: Sequence[float] = (),
-) -> Request:
+) -> ComparisonRequest:
     """model, train: changes for all variants."""
     check(variants, data, train, seeds, lrs)
     requests.check_out(out, data)
@@ -89,7 +89,7 @@ def settle(
     common = budgeted(TrainConfig(), train)
     for seed in seeds:
         common.override({"seed": seed}, "train")
-    models = [fitted(variant, model, text, _how(variant, train).objective) for variant in variants]
+    models = [fitted(variant, model, text, _train_config(variant, train).objective) for variant in variants]
     target = models[0].cost().params if equal_params == "first" else _number(equal_params)
     if target is not None:
         asked = enumerate(zip(variants, models, strict=True))
@@ -99,8 +99,8 @@ def settle(
     trains = [_named(variant, lambda v=variant: common.override(v.train, "train")) for variant in variants]
     for variant, made, how in zip(variants, models, trains, strict=True):
         _named(variant, lambda made=made, how=how: check_trains(made, how, text))
-    entries = map(Entry, (variant.name for variant in variants), slugs(variants), models, trains)
-    return Request(tuple(entries), text.config, text.hash, tuple(seeds), target, tuple(lrs))
+    settled = map(SettledVariant, (variant.name for variant in variants), slugs(variants), models, trains)
+    return ComparisonRequest(tuple(settled), text.config, text.hash, tuple(seeds), target, tuple(lrs))
 
 
 def check(
@@ -116,7 +116,7 @@ def check(
             "'gpt2 position=rotary', or use sublayer train for one"
         )
     for variant in variants:
-        requests.check_kind(variant.base, data, _how(variant, train))
+        requests.check_kind(variant.base, data, _train_config(variant, train))
     check_alike(variants)
     if not seeds:
         raise ValueError("seeds: none; give at least one, and three or more for a verdict")
@@ -130,12 +130,12 @@ def check(
         raise ConfigError(f"{own[0].name}: has a train.lr of its own, and learning rates are to be tried; drop one")
     if not any(train.get(name) for name in BUDGETS):
         raise ConfigError(
-            "the budget is missing: say how long each variant may train, by --tokens 1M, --steps 1000 or --minutes 5"
+            "the budget is missing: give what each variant may train, by --tokens 1M, --steps 1000 or --minutes 5"
         )
 
 
 def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """Steps are no limit where only tokens or minutes are given; ten scores on the way, as with steps."""
+    """Where only tokens or minutes are given, steps are unlimited; validation still runs ten times."""
     made = config.override({**({} if "steps" in changes else {"steps": None}), **changes}, "train")
     if made.tokens and not made.steps and made.eval_every is None:
         steps = made.tokens // (made.batch * made.length * made.accumulate)
@@ -146,11 +146,11 @@ def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
 def fitted(
     variant: Variant, changes: Mapping[str, Any], text: Data, objective: Objective.Config | None = None
 ) -> Model.Config:
-    """With the text's vocabulary, what is changed for all, and then what is its own."""
+    """With the text's vocabulary, the changes for all, then the variant's own."""
     return _named(variant, lambda: fit_vocab(variant.base, {**changes, **variant.changes}, text, objective))
 
 
-def _how(variant: Variant, train: Mapping[str, Any]) -> TrainConfig:
+def _train_config(variant: Variant, train: Mapping[str, Any]) -> TrainConfig:
     """How a variant is trained, as far as its objective goes."""
     keys = {key: value for key, value in {**train, **variant.train}.items() if key.split(".")[0] == "objective"}
     return TrainConfig().override(keys, "train")
@@ -161,7 +161,7 @@ def equalled(variant: Variant, model: Model.Config, target: int) -> Model.Config
 
 
 def check_trains(model: Model.Config, config: TrainConfig, text: Data) -> None:
-    """All that a training would refuse."""
+    """Refuse whatever a training would refuse."""
     requests.check_pair(model, config, text)
     world = World(config.device)
     requests.check_memory(model, world.device)
@@ -169,7 +169,7 @@ def check_trains(model: Model.Config, config: TrainConfig, text: Data) -> None:
 
 
 def _named(variant: Variant, work: Any) -> Any:
-    """An error says whose it is."""
+    """Errors name the variant."""
     try:
         return work()
     except ValueError as error:
@@ -180,3 +180,8 @@ def _number(equal_params: int | str | None) -> int | None:
     if equal_params is None or (isinstance(equal_params, int) and equal_params > 0):
         return equal_params  # pyright: ignore[reportReturnType]
     raise ValueError(f"equal_params={equal_params!r}: expected 'first' or a number of parameters, such as 1000000")
+
+
+def predicts_text(model: Model.Config) -> bool:
+    """Whether it predicts the next token of a text by itself: its loss has a perplexity, and segments can be scored."""
+    return model.writes and not model.needs_source and model.head.speaks  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Result: what one training came to, read from its run's files."""
+"""SeedResult: the outcome of one training, read from the files of its run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sublayer.runs import Run
 
 
 @dataclass(frozen=True)
-class Result:
+class SeedResult:
     run: Run
 
     @property
@@ -20,12 +20,12 @@ class Result:
 
     @property
     def loss(self) -> float | None:
-        """On valid, at the end; None if it diverged."""
+        """On the validation split at the end; None if it diverged."""
         return None if self.diverged else scores(self.run)[-1]["valid_loss"]
 
     @property
     def best(self) -> float | None:
-        """On valid, at any time."""
+        """The lowest loss on the validation split."""
         return None if self.diverged else min(line["valid_loss"] for line in scores(self.run))
 
     @property
@@ -34,7 +34,7 @@ class Result:
 
     @property
     def accuracy(self) -> float | None:
-        """Of a task's answers, on valid, at the end."""
+        """Of a task's answers, on the validation split at the end."""
         return None if self.diverged else scores(self.run)[-1].get("valid_accuracy")
 
     @property
@@ -52,7 +52,7 @@ class Result:
 
     @property
     def speed(self) -> float | None:
-        """Tokens a second between lines of the clock, the median: scores on valid and pauses are not in it."""
+        """Tokens per second: the median between lines of the clock, so that validation and pauses do not count."""
         tokens = {line["step"]: line["tokens"] for line in self.run.metrics}
         lines = [line for line in self.run.clock if line["step"] in tokens]
         rates = [

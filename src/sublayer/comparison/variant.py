@@ -1,4 +1,4 @@
-"""Variant: one of the models that are compared, and what is its own in how it is trained."""
+"""Variant: one of the models that are compared, with its own changes to model and training."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sublayer.nn.model import Model
 from sublayer.papers import named
 
 OWN = ("lr", "warmup", "schedule", "optimizer", "clip", "smoothing")
-"""What a variant may have of its own in training; all else is the same for all, or nothing would be compared."""
+"""Training keys that may differ between variants; all others must be equal, or the comparison would mean nothing."""
 
 
 @dataclass(frozen=True)
 class Variant:
     name: str
-    """As it is shown."""
+    """As shown in tables."""
     base: Model.Config
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Its own, to the base."""
@@ -29,13 +29,13 @@ class Variant:
     """Its own, to train's fields."""
 
     @classmethod
-    def of(cls, said: str | Model.Config | Variant, changes: Mapping[str, Any] = MappingProxyType({})) -> Variant:
+    def of(cls, model: str | Model.Config | Variant, changes: Mapping[str, Any] = MappingProxyType({})) -> Variant:
         """A paper's name, a file or a config, with changes of its own: `Variant.of("gpt2", {"position": "rotary"})`."""
-        if isinstance(said, Variant):
-            return said
-        told = said if isinstance(said, str) else said.tag
-        name = " ".join([told, *(f"{key}={_plain(value)}" for key, value in changes.items())])
-        base = named.config(said) if isinstance(said, str) else said
+        if isinstance(model, Variant):
+            return model
+        kind = model if isinstance(model, str) else model.tag
+        name = " ".join([kind, *(f"{key}={_plain(value)}" for key, value in changes.items())])
+        base = named.config(model) if isinstance(model, str) else model
         own = {key.removeprefix("train."): value for key, value in changes.items() if key.startswith("train.")}
         for key in changes:
             _check_key(name, key)
@@ -43,7 +43,7 @@ class Variant:
 
 
 def _plain(value: Any) -> str:
-    """As one would type it."""
+    """As typed on the command line."""
     if isinstance(value, list | tuple):
         return ",".join(map(_plain, value))
     return value if isinstance(value, str) else json.dumps(value.dump() if isinstance(value, Config) else value)
@@ -61,7 +61,7 @@ def _check_key(name: str, key: str) -> None:
 
 
 def slugs(variants: Sequence[Variant]) -> list[str]:
-    """Names that folders can have, each its own."""
+    """Distinct names for folders."""
     found: list[str] = []
     for variant in variants:
         words = [Path(word).stem if word.endswith((".json", ".toml")) else word for word in variant.name.split()]
@@ -86,7 +86,7 @@ def check_alike(variants: Sequence[Variant]) -> None:
 
 
 def check_apart(variants: Sequence[Variant], configs: Sequence[Model.Config]) -> None:
-    """Refuse variants that come to one and the same."""
+    """Refuse two variants that are the same model, trained alike."""
     known: dict[str, str] = {}
     for variant, config in zip(variants, configs, strict=True):
         same = f"{config.hash} {sorted(variant.train.items())}"

@@ -7,10 +7,22 @@ score(model, data.test, length=128, tokenizer=data.tokenizer).bits_per_byte
 score_task(model, task.test, length=128).accuracy
 """
 
+from sublayer.evaluation.evaluation import Evaluation
 from sublayer.evaluation.scores import Score
 from sublayer.evaluation.scoring import by_length, by_position, score
 from sublayer.evaluation.task_scores import TaskScore
 from sublayer.evaluation.task_scoring import score_task
 from sublayer.evaluation.text import Scored, other_text, own_text
 
-__all__ = ["Score", "Scored", "TaskScore", "by_length", "by_position", "other_text", "own_text", "score", "score_task"]
+__all__ = [
+    "Evaluation",
+    "Score",
+    "Scored",
+    "TaskScore",
+    "by_length",
+    "by_position",
+    "other_text",
+    "own_text",
+    "score",
+    "score_task",
+]

@@ -38,5 +38,5 @@ def bert_base(base: EncoderDecoder.Config) -> Encoder.Config:
     cite="Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv:2104.09864",
 )
 def roformer(base: Encoder.Config) -> Encoder.Config:
-    """BERT with queries and keys turned by their place instead of a table of places."""
+    """BERT with rotary positions instead of a table of positions."""
     return base.but(position=Rotary.Config(), vocab=50000)

@@ -14,14 +14,14 @@ FAN = "Fan et al. 2020, Addressing Some Limitations of Transformers with Feedbac
 
 @paper("feedback", parent="transformer-lm", cite=f"{FAN} (Table 9, char-PTB)")
 def feedback(base: Decoder.Config) -> Decoder.Config:
-    """One memory for all layers, of what all layers put out before: each place is computed after the one before it.
+    """One memory of earlier tokens, made from the outputs of all layers and read by all: token after token.
 
     The model of characters, on bytes; with a projection to keys and values for each layer (shared=false) and the 50
     characters of Penn Treebank (vocab=50) it has the 10.7 M parameters of Table 9. Norms before the parts, a trained
     vector on keys for each of 512 distances.
 
-    Weights start much as in the authors' code: vectors of tokens and distances with a deviation of 1, so that what is
-    remembered of a place tells its token from the first step on, and matrices as widely as their inputs ask.
+    Weights start much as in the authors' code: vectors of tokens and distances with a deviation of 1, so that the
+    memory of a token identifies it from the first step on, and matrices with a deviation of 1/√inputs.
     """
     memory = Segment.Config(length=512, span="exact")
     stack = Feedback.Config.parse(
@@ -42,7 +42,7 @@ def feedback(base: Decoder.Config) -> Decoder.Config:
 
 @paper("feedback-tasks", parent="feedback", cite=f"{FAN} (Table 9, random walk and algorithmic)")
 def feedback_tasks(base: Decoder.Config) -> Decoder.Config:
-    """Four layers that track a state over 100 places, each with its own projection to keys and values: 3.2 M."""
+    """Four layers that track a state over 100 tokens, each with its own projection to keys and values: 3.2 M."""
     changes = {"s.memory.length": 100, "s.dropout": 0.2, "f.dropout": 0.2, "position.clip": 100}
     return base.but(changes, vocab=32, dim=256, layout="(sf)x4", shared=False)
 

@@ -22,16 +22,16 @@ class Paper:
     cite: str
     change: Callable[..., Model.Config]
     facts: Mapping[str, int] = field(default_factory=dict)
-    """Entries of the cost (`params`, `decoder_params`) that must come out to the last digit."""
+    """Entries of the cost (`params`, `decoder_params`) that must be exact."""
 
     @property
     def summary(self) -> str:
-        """The first line of what it says of itself."""
+        """The first line of its docstring."""
         return (self.change.__doc__ or "").strip().splitlines()[0]
 
     @property
     def story(self) -> str:
-        """All it says of itself."""
+        """Its whole docstring."""
         lines = (self.change.__doc__ or "").strip().splitlines()
         return "\n".join([lines[0], *(line.removeprefix("    ") for line in lines[1:])])
 
@@ -42,12 +42,12 @@ PAPERS: dict[str, Paper] = {}
 def paper(
     name: str, *, cite: str, parent: str | None = None, facts: Mapping[str, int] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function under a name: `base: Config → Config`, or without argument where there is no parent."""
+    """Register a function under a name: `base: Config → Config`, or without argument where there is no parent."""
 
     def enter(change: Callable[..., Any]) -> Callable[..., Any]:
         known = PAPERS.get(name)
         if known is not None and known.change.__module__ != change.__module__:
-            raise ConfigError(f"paper {name!r} is already told by {known.change.__module__}; choose another name")
+            raise ConfigError(f"paper {name!r} is already defined by {known.change.__module__}; choose another name")
         PAPERS[name] = Paper(name, parent, cite, change, facts or {})
         config.cache_clear()
         return change

@@ -1,10 +1,10 @@
-"""Reports: what folders of runs, searches and comparisons have to say, as one page that needs nothing else.
+"""Reports: folders of runs, searches and comparisons as one HTML page that needs no other file.
 
     from sublayer import reports
     reports.report(["search", "runs"], "report.html")
-    reports.figures("search")["front-decoder-params-latency"]     # a chart of Altair's, for a notebook
+    reports.figures("search")["front-decoder-params-latency"]     # an Altair chart, for a notebook
 
-Nothing here trains or measures: what a page says, a file in a folder said before it.
+Nothing here trains or measures: a page shows only what files in the folders hold.
 """
 
 from sublayer.reports.report import Report, figures, report

@@ -20,7 +20,7 @@ NOTHING = ("identity", "#8a94a055", "#717a85")
 OTHER = ("another part", "#5c8a3a", "#ffffff")
 WIDE, NARROW, GAP, TALL = 11.0, 4.0, 2.0, 16
 MOST = 512
-"""Blocks in a row; a longer one is left to its layout's text."""
+"""Blocks in a row; a longer layout is shown as text only."""
 SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 GREY = "#717a85"
 
@@ -29,7 +29,7 @@ GREY = "#717a85"
 class Block:
     letter: str
     size: float | None
-    """What varies at its place, if anything does."""
+    """Its varied field, if one varies."""
     share: float
     """Of the largest of its letter."""
 
@@ -53,7 +53,7 @@ def strip(layout: str, config: dict[str, Any] | None = None) -> Markup:
 
 
 def word(letters_: str) -> Markup:
-    """A word of a supernet, one block a place; where nothing stands (-), a pale one."""
+    """A word of a supernet, one block per slot; a pale one for identity (-)."""
     row = [Block(letter, None, 1.0) for letter in letters_[:MOST]]
     return _svg(letters_, *_draw(row, 0.0, 0.0))
 
@@ -124,8 +124,8 @@ def _draw(row: list[Block], x: float, y: float) -> tuple[list[Markup], float]:
     pieces, left = [], x
     for block in row:
         words, fill, _ = NOTHING if block.letter == "-" else PARTS.get(block.letter, OTHER)
-        said = f"{block.letter}: {words}" + ("" if block.size is None else f", {block.size:g}")
-        pieces.append(_rect(left, y, block.width, TALL, fill, said))
+        title = f"{block.letter}: {words}" + ("" if block.size is None else f", {block.size:g}")
+        pieces.append(_rect(left, y, block.width, TALL, fill, title))
         left = round(left + block.width + GAP, 1)
     return pieces, left - x
 
@@ -135,8 +135,8 @@ def _svg(label: str, pieces: list[Markup], width: float) -> Markup:
     return tag("svg", pieces, class_="strip", role="img", aria_label=f"layout {label}", **size)
 
 
-def _rect(x: float, y: float, width: float, height: float, fill: str, said: str = "") -> Markup:
-    inside = tag("title", said) if said else Markup("")
+def _rect(x: float, y: float, width: float, height: float, fill: str, title: str = "") -> Markup:
+    inside = tag("title", title) if title else Markup("")
     return tag("rect", inside, x=f"{x:g}", y=f"{y:g}", width=f"{width:g}", height=f"{height:g}", rx=3, fill=fill)
 
 

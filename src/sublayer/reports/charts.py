@@ -80,12 +80,12 @@ def axis(scale: Scale, values: Sequence[float | None], kind: str = "", **more: A
 
 
 def colours(names: Sequence[str]) -> list[tuple[str, str]]:
-    """A colour for each name, in the order given; they come again when there are no more."""
-    return [(name, PALETTE[place % len(PALETTE)]) for place, name in enumerate(names)]
+    """A colour for each name, in the order given; they repeat when all are used."""
+    return [(name, PALETTE[number % len(PALETTE)]) for number, name in enumerate(names)]
 
 
 def by_name(field_: str, key: Sequence[tuple[str, str]]) -> Any:
-    """Colour by a name, as the key says."""
+    """Colour by a name, as in the key."""
     alt = altair()
     scale = alt.Scale(domain=[name for name, _ in key], range=[colour for _, colour in key])
     return alt.Color(f"{field_}:N", title=None, scale=scale, legend=alt.Legend(columns=4) if len(key) > 1 else None)
@@ -95,4 +95,4 @@ def thin(rows: Rows, most: int) -> Rows:
     """Evenly fewer rows, the first and the last among them."""
     if len(rows) <= most:
         return rows
-    return [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]
+    return [rows[round(n * (len(rows) - 1) / (most - 1))] for n in range(most)]

@@ -9,11 +9,11 @@ from sublayer.reports.history import History
 from sublayer.reports.units import scale, time
 
 POINTS = 300
-"""Of a curve; more than a screen can tell apart."""
+"""Points of a curve: more than a screen can resolve."""
 
 
 def figures(runs: Sequence[History], groups: Sequence[str] | None = None) -> list[Figure]:
-    """Runs of one group share a colour: the seeds of a comparison's row, say."""
+    """Runs of one group, such as the seeds of a variant, share a colour."""
     names = list(groups or [run.name for run in runs])
     drawn = [(run, name) for run, name in zip(runs, names, strict=True) if run.train or run.valid]
     if not drawn:

@@ -1,4 +1,4 @@
-"""What a folder is, found out from its files: a run, a search, a comparison, a reproduction, a supernet, proxies."""
+"""The kind of a folder, known by its files: a run, a search, a comparison, a reproduction, a supernet, proxies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel
+
+from sublayer.runs import sealed_json
+from sublayer.runs.record import read_record
 
 KINDS = {
     "reproduction": ("claim.json", "claim.json"),
@@ -16,17 +19,10 @@ KINDS = {
     "supernet": ("figures.json", "supernet.json"),
     "proxies": ("ranking.json", "proxies.json"),
 }
-"""Kind → the file with its result, the file with what was asked."""
+"""Kind → the file with its result, the file with its request."""
 RUN = "run.json"
 DEEP = 3
-"""How many folders down to look."""
-
-
-class Record(BaseModel):
-    """What a file says, as far as a report reads it; what else the file holds is none of its business."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+"""Depth to which folders are searched."""
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -38,7 +34,7 @@ class Found:
 
     @property
     def runs(self) -> list[Path]:
-        """Itself if it is one, else those in its folder `runs`; what else it trained on the way is not its result."""
+        """Itself if it is one, else those in its folder `runs`; other runs inside, as of tuning, are no result."""
         if self.kind == "run":
             return [self.path]
         inside = self.path / "runs"
@@ -76,39 +72,19 @@ def kind_of(folder: Path) -> str | None:
 
 
 def read(path: Path, kind: type[R]) -> R:
-    """A file as a record; ValueError in one line if it is not there, not JSON or not what is expected."""
-    try:
-        return kind.model_validate_json(_bytes(path))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise ValueError(f"{path}: {place + ': ' if place else ''}{first['msg']}; it was damaged or edited") from None
+    return read_record(path, kind)
 
 
 def read_asked(path: Path) -> dict[str, Any]:
-    """What was asked, whatever its form; nothing if it cannot be read, as the result says what matters."""
-    import json
-
+    """The request, whatever its form; empty if it cannot be read, as the result is what matters."""
     try:
-        asked = json.loads(_bytes(path))
+        return sealed_json.read(path)
     except ValueError:
         return {}
-    return asked if isinstance(asked, dict) else {}
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise ValueError(
-            f"{path}: not there yet; wait until the work in {path.parent} is done, or go on with it"
-        ) from None
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def _folders(folder: Path, deep: int) -> Iterator[Path]:
-    """Those inside, parents before children, by name; hidden ones are nobody's result."""
+    """Those inside, parents before children, by name; hidden ones are left out."""
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.name.startswith("."):
             yield path

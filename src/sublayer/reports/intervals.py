@@ -23,7 +23,7 @@ class Line:
     seeds: Sequence[int | None] = ()
     layout: str = ""
     paper: float | None = None
-    """What somebody else found, if known."""
+    """The paper's figure, if known."""
 
 
 def figure(name: str, title: str, label: str, lines: Sequence[Line], unit: str = "") -> Figure:
@@ -46,9 +46,9 @@ def figure(name: str, title: str, label: str, lines: Sequence[Line], unit: str =
     papers = [{"name": line.name, "x": line.paper} for line in shown if line.paper is not None]
     note = "Dot: mean over seeds. Bar: its interval. Ticks: the seeds. Bars that overlap settle no order."
     if papers:
-        told = [alt.Tooltip("name:N", title="variant"), alt.Tooltip("x:Q", title="paper", format=".4~f")]
+        tips = [alt.Tooltip("name:N", title="variant"), alt.Tooltip("x:Q", title="paper", format=".4~f")]
         diamonds = alt.Chart(rows_of(papers)).mark_point(shape="diamond", size=110, color=PALETTE[1], opacity=1)
-        layers.append(diamonds.encode(x=alt.X("x:Q", scale=how), y=y, tooltip=told))
+        layers.append(diamonds.encode(x=alt.X("x:Q", scale=how), y=y, tooltip=tips))
         note += " Diamond: the paper's."
     return Figure(name, title, note, look(alt.layer(*layers), LINE * max(len(names), 2)))
 
@@ -62,10 +62,10 @@ def _seeds(shown: Sequence[Line], y: object, how: object, unit: str) -> object:
     for line in shown:
         seeds = [*line.seeds, *[None] * len(line.values)]
         dots += [{"name": line.name, "x": x, "seed": seed} for x, seed in zip(line.values, seeds, strict=False)]
-    told = [
+    tips = [
         alt.Tooltip("name:N", title="variant"),
         alt.Tooltip("seed:N", title="seed"),
         alt.Tooltip("x:Q", title=unit, format=".4~f"),
     ]
     ticks = alt.Chart(rows_of(dots)).mark_tick(color=GREY, opacity=0.7, thickness=1.5, size=12)
-    return ticks.encode(x=alt.X("x:Q", scale=how), y=y, tooltip=told)
+    return ticks.encode(x=alt.X("x:Q", scale=how), y=y, tooltip=tips)

@@ -3,11 +3,11 @@
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const shared = read("datasets");
   const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, tooltip: { theme: "custom" } };
-  for (const place of document.querySelectorAll(".chart")) {
-    const { datasets: used, ...spec } = read(place.dataset.spec);
+  for (const element of document.querySelectorAll(".chart")) {
+    const { datasets: used, ...spec } = read(element.dataset.spec);
     const datasets = Object.fromEntries(used.map((name) => [name, shared[name]]));
-    vegaEmbed(place, { ...spec, datasets }, options).catch((error) => {
-      place.textContent = `This chart could not be drawn: ${error.message}`;
+    vegaEmbed(element, { ...spec, datasets }, options).catch((error) => {
+      element.textContent = `This chart could not be drawn: ${error.message}`;
     });
   }
 })();

@@ -1,7 +1,7 @@
 """The page: one HTML file that needs nothing else, neither a network nor a second file.
 
 - Charts are Vega-Lite specifications, drawn by one copy of Vega in the page; what several share is written once.
-- A policy in the page lets only its own two scripts run and nothing be fetched, whatever the folders' files said.
+- A policy in the page allows only its own two scripts and no request, whatever the folders' files contain.
 - The same folders give the same bytes.
 """
 
@@ -25,7 +25,7 @@ MODERN = "6.4"
 
 def page(sections: Sequence[Section], problems: Sequence[str], folders: Sequence[str]) -> str:
     charts = Charts()
-    body = [_section(place, one, charts) for place, one in enumerate(sections)]
+    body = [_section(number, one, charts) for number, one in enumerate(sections)]
     scripts = [_bundle(), _own("page.js")]
     head = tag(
         "head",
@@ -83,17 +83,17 @@ def _title(sections: Sequence[Section]) -> str:
 
 def _header(sections: Sequence[Section], problems: Sequence[str]) -> Markup:
     """What was found, before how."""
-    said = (
-        tag("li", tag("a", one.title, href=f"#part-{place + 1}") if len(sections) > 1 else "", one.lead)
-        for place, one in enumerate(sections)
+    headlines = (
+        tag("li", tag("a", one.title, href=f"#part-{number + 1}") if len(sections) > 1 else "", one.lead)
+        for number, one in enumerate(sections)
     )
     lost = [tag("p", f"Not read: {problem}.", class_="aside") for problem in problems]
-    return tag("header", tag("h1", _title(sections)), tag("ul", said, class_="headlines"), lost)
+    return tag("header", tag("h1", _title(sections)), tag("ul", headlines, class_="headlines"), lost)
 
 
-def _section(place: int, section: Section, charts: Charts) -> Markup:
+def _section(number: int, section: Section, charts: Charts) -> Markup:
     pieces = (_figure(piece, charts) if isinstance(piece, Figure) else piece for piece in section.body)
-    return tag("section", tag("h2", section.title), pieces, id=f"part-{place + 1}")
+    return tag("section", tag("h2", section.title), pieces, id=f"part-{number + 1}")
 
 
 def _figure(figure: Figure, charts: Charts) -> Markup:
@@ -106,7 +106,7 @@ def _figure(figure: Figure, charts: Charts) -> Markup:
 
 def _footer(folders: Sequence[str]) -> Markup:
     again = command("sublayer", "report", *folders, "--out", "report.html")
-    return tag("footer", tag("p", "This page was made from the folders' files alone, by"), again)
+    return tag("footer", tag("p", "This page was made from the files of the folders, by"), again)
 
 
 def _policy(scripts: Sequence[str]) -> str:

@@ -42,8 +42,12 @@ def report(
     sample: int = SAMPLE,
 ) -> Report:
     """One page from folders alone; with `png` or `svg`, each chart as a file in that folder, too."""
-    altair()
     given = [folders] if isinstance(folders, str | Path) else list(folders)
+    if not given:
+        raise ValueError("no folder was given; name at least one, as in sublayer report runs")
+    if sample < 0:
+        raise ValueError(f"sample={sample}: expected a number of tokens, 0 for none")
+    altair()
     sections, problems = build([Path(one) for one in given], sample)
     whole = page(sections, problems, [str(one) for one in given]).encode(errors="replace")
     pictures = [_write(Path(folder) / name, image) for folder, name, image in _pictures(sections, png, svg)]

@@ -1,4 +1,4 @@
-"""A section of a report: what one folder has to say, in words, tables and figures."""
+"""A section of a report: one folder in words, tables and figures."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def paragraph(*words: str) -> Markup:
 
 
 def folded(title: str, *inside: str) -> Markup:
-    """For whoever wants to know; what is not unfolded is not printed."""
+    """Details that are hidden until opened, and not printed."""
     return tag("details", tag("summary", title), *inside)
 
 
@@ -98,7 +98,7 @@ def listing(data: Any) -> Markup:
 
 
 def command(*words: str) -> Markup:
-    """A line to type, quoted for a shell where it has to be."""
+    """A command, quoted for a shell where needed."""
     import shlex
 
     return tag("pre", tag("code", " ".join(shlex.quote(word) for word in words)), class_="command")

@@ -1,17 +1,18 @@
-"""Reproduction: a paper's claim run again, at a size that a small machine can do.
+"""Reproduction: a paper's claim run again, at a size that fits a small machine.
 
 from sublayer.reproduction import reproduce
 
-told = reproduce("feedback/random-walk")
+result = reproduce("feedback/random-walk")
 
-A claim is a comparison whose variants, data and budget are set, and beside it what the paper printed. Its folder is
-that of a comparison, so that it goes on where it was stopped and `sublayer report` draws it, with one file more:
+A claim is a comparison whose variants, data and budget are fixed, with the figures that the paper printed. Its folder
+is that of a comparison, so it can be continued and `sublayer report` draws it, with one more file:
 
 REPRODUCTION/
-  claim.json       the paper's figures, ours, and which of its findings were seen again
+  claim.json       the paper's figures, ours, and which of its findings were seen again (result.ClaimResult)
 """
 
 from sublayer.reproduction.claim import Claim, Finding, claim, claims, find
 from sublayer.reproduction.job import reproduce
+from sublayer.reproduction.result import ClaimResult
 
-__all__ = ["Claim", "Finding", "claim", "claims", "find", "reproduce"]
+__all__ = ["Claim", "ClaimResult", "Finding", "claim", "claims", "find", "reproduce"]

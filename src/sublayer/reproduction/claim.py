@@ -1,4 +1,4 @@
-"""Claim: what a paper says, and the comparison that shows it at a small size."""
+"""Claim: a statement of a paper, and the comparison that tests it at a small size."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sublayer.nn.config import unknown
 
 @dataclass(frozen=True)
 class Finding:
-    """One figure of all variants, and who comes before whom."""
+    """One figure of all variants, and which variant the paper finds better."""
 
     figure: str
-    """Where a row of the comparison's table has it: test.accuracy, bits_per_byte, tokens_per_second, …"""
+    """Its field in a row of the comparison's table: test.accuracy, bits_per_byte, tokens_per_second, …"""
     title: str
     unit: str
     order: Sequence[tuple[str, str]]
     """Pairs of variants, the better one first, as the paper finds them."""
     paper: Mapping[str, float] = field(default_factory=dict)
-    """By variant, in the same unit, if the paper prints them; what it only draws is not here."""
+    """By variant, in the same unit, where the paper prints numbers; figures that it only draws are left out."""
     alike: Sequence[tuple[str, str]] = ()
-    """Pairs that the paper finds as good as each other."""
+    """Pairs that the paper finds equally good."""
     less_is_better: bool = False
     form: Callable[[float], float] = float
     """From the table's number to one in the unit."""
@@ -40,7 +40,7 @@ class Claim:
     """Where the paper makes it."""
     says: str
     scale: str
-    """What was made smaller, and by how much."""
+    """How the experiment was made smaller than the paper's."""
     variants: Sequence[Variant]
     findings: Sequence[Finding]
     changes: Mapping[str, Any]
@@ -48,18 +48,18 @@ class Claim:
     data: str = "stdlib"
     lrs: Sequence[float] = ()
     setting: Setting | None = None
-    """How latency is measured; None: it is not."""
+    """How latency is measured; None: latency is not measured."""
 
 
 CLAIMS: dict[str, Callable[[], Claim]] = {}
 
 
 def claim(name: str) -> Callable[[Callable[[], Claim]], Callable[[], Claim]]:
-    """Enter a function that tells a claim."""
+    """Register a function that makes a claim."""
 
-    def enter(tell: Callable[[], Claim]) -> Callable[[], Claim]:
-        CLAIMS[name] = tell
-        return tell
+    def enter(make: Callable[[], Claim]) -> Callable[[], Claim]:
+        CLAIMS[name] = make
+        return make
 
     return enter
 
@@ -75,7 +75,7 @@ def discover() -> None:
 
 def claims() -> list[Claim]:
     discover()
-    return [tell() for tell in CLAIMS.values()]
+    return [make() for make in CLAIMS.values()]
 
 
 def find(name: str) -> Claim:

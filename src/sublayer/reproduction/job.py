@@ -1,4 +1,4 @@
-"""From a claim's name to what the paper found and what was seen here."""
+"""`reproduce`: run the comparison of a claim, and set the paper's findings beside ours."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from sublayer import executors
-from sublayer.comparison import compare
-from sublayer.comparison.interval import Interval, verdict
-from sublayer.comparison.job import Told
+from sublayer.comparison import ComparisonRow, compare
+from sublayer.comparison.interval import Interval, SeedInterval, verdict
+from sublayer.comparison.job import OnStart
 from sublayer.measurement import measure
 from sublayer.reproduction.claim import Claim, Finding, find
-from sublayer.runs import sealed_json
+from sublayer.reproduction.result import ClaimResult, FindingResult, FindingRow, Order, Tie
 
 CLAIM = "claim.json"
 UNKNOWN = "not known: there is no figure of one of them"
@@ -25,44 +25,46 @@ def reproduce(
     *,
     seeds: Sequence[int] = (0, 1, 2),
     pool: executors.Pool | None = None,
-    told: Told = lambda request, folder: None,
-) -> dict[str, Any]:
-    """Run a paper's claim again, or go on with it; changes: to its sizes and its budget, for all variants."""
+    on_start: OnStart = lambda request, folder: None,
+) -> ClaimResult:
+    """Run a paper's claim again, or continue it; changes: to its sizes and its budget, for all variants.
+
+    out: the folder; reproductions/PAPER/CLAIM if empty.
+    """
     asked, own = find(claim) if isinstance(claim, str) else claim, dict(changes or {})
     check(asked, own)
     settings = {**asked.changes, **own}
-    place = Path(out or f"reproductions/{asked.name}")
+    folder = Path(out or f"reproductions/{asked.name}")
     table = compare(
         asked.variants,
         asked.data,
-        place,
+        folder,
         settings,
         seeds=seeds,
         lrs=asked.lrs,
         measure=measure if asked.setting else None,
         setting=asked.setting,
         pool=pool,
-        told=told,
+        on_start=on_start,
     )
-    made = {
-        "format": 1,
-        "claim": asked.name,
-        "source": asked.source,
-        "says": asked.says,
-        "scale": asked.scale,
-        "settings": {key: _plain(value) for key, value in settings.items()},
-        "changes": {key: _plain(value) for key, value in own.items()},
-        "seeds": list(seeds),
-        "minutes": sum(row["minutes"] for row in table["rows"]),
-        "findings": [found(finding, table["rows"]) for finding in asked.findings],
-        "params": {row["name"]: row["params"] for row in table["rows"]},
-    }
-    sealed_json.write(place / CLAIM, made)
-    return made
+    result = ClaimResult(
+        claim=asked.name,
+        source=asked.source,
+        says=asked.says,
+        scale=asked.scale,
+        settings={key: _plain(value) for key, value in settings.items()},
+        changes={key: _plain(value) for key, value in own.items()},
+        seeds=list(seeds),
+        minutes=sum(row.minutes for row in table.rows),
+        findings=[found(finding, table.rows) for finding in asked.findings],
+        params={row.name: row.params for row in table.rows if row.params is not None},
+    )
+    result.write(folder / CLAIM)
+    return result
 
 
 def check(claim: Claim, changes: Mapping[str, Any]) -> None:
-    """What variants differ in is the claim's."""
+    """Refuse to change what the variants differ in."""
     for key, variant in ((key, variant) for key in changes for variant in claim.variants if key in variant.changes):
         raise ValueError(
             f"{key}: {claim.name} compares variants with values of their own ({variant.name}: {variant.changes[key]}); "
@@ -70,40 +72,34 @@ def check(claim: Claim, changes: Mapping[str, Any]) -> None:
         )
 
 
-def found(finding: Finding, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    values = {row["name"]: picked(row, finding) for row in rows}
-    ours = {name: Interval.of([x for x in of if x is not None]) for name, of in values.items()}
-    return {
-        "figure": finding.figure,
-        "title": finding.title,
-        "unit": finding.unit,
-        "less_is_better": finding.less_is_better,
-        "rows": [
-            {
-                "variant": name,
-                "paper": finding.paper.get(name),
-                "ours": None if interval is None else interval.dump(),
-                "values": values[name],
-            }
-            for name, interval in ours.items()
+def found(finding: Finding, rows: Sequence[ComparisonRow]) -> FindingResult:
+    values = {row.name: picked(row, finding) for row in rows}
+    less = finding.less_is_better
+    return FindingResult(
+        figure=finding.figure,
+        title=finding.title,
+        unit=finding.unit,
+        less_is_better=less,
+        rows=[
+            FindingRow(
+                variant=name,
+                paper=finding.paper.get(name),
+                ours=Interval.of([value for value in own if value is not None]),
+                values=own,
+            )
+            for name, own in values.items()
         ],
-        "order": [
-            {"better": a, "worse": b, "seen": seen(values[a], values[b], finding.less_is_better)}
-            for a, b in finding.order
-        ],
-        "alike": [
-            {"one": a, "other": b, "seen": seen_alike(values[a], values[b], finding.less_is_better)}
-            for a, b in finding.alike
-        ],
-    }
+        order=[Order(better=a, worse=b, seen=seen(values[a], values[b], less)) for a, b in finding.order],
+        alike=[Tie(one=a, other=b, seen=seen_alike(values[a], values[b], less)) for a, b in finding.alike],
+    )
 
 
-def picked(row: Mapping[str, Any], finding: Finding) -> list[float | None]:
-    """A figure by seed; one that is not by seed is a list of itself."""
+def picked(row: ComparisonRow, finding: Finding) -> list[float | None]:
+    """A figure by seed; a figure that exists once, such as latency, as a list of one."""
     value: Any = row
-    for key in finding.figure.split("."):
-        value = None if value is None else value[key]
-    values = value["values"] if isinstance(value, Mapping) else [value]
+    for name in finding.figure.split("."):
+        value = None if value is None else getattr(value, name)
+    values = value.values if isinstance(value, SeedInterval) else [value]
     return [None if one is None else finding.form(one) for one in values]
 
 
@@ -116,8 +112,8 @@ def seen(better: Sequence[float | None], worse: Sequence[float | None], less_is_
         return "no, they are alike here"
     if difference.low is None:
         return "yes" if difference.mean < 0 else "no"
-    said = {"better": "yes, clearly", "worse": "no, clearly not"}.get(verdict(difference))
-    return said or ("yes, within what seeds differ" if difference.mean < 0 else "no, within what seeds differ")
+    clear = {"better": "yes, clearly", "worse": "no, clearly not"}.get(verdict(difference))
+    return clear or ("yes, within what seeds differ" if difference.mean < 0 else "no, within what seeds differ")
 
 
 def seen_alike(one: Sequence[float | None], other: Sequence[float | None], less_is_better: bool) -> str:
@@ -126,7 +122,7 @@ def seen_alike(one: Sequence[float | None], other: Sequence[float | None], less_
     if difference is None:
         return UNKNOWN
     if difference.low is None:
-        return "not known: one seed tells no difference from chance"
+        return "not known: one seed cannot be told from chance"
     word = verdict(difference)
     return f"no, the first is clearly {word}" if word in ("better", "worse") else "yes, as far as seeds tell"
 

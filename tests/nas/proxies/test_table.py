@@ -3,6 +3,7 @@
 import pytest
 
 from sublayer.nas.proxies import judging, table
+from sublayer.nas.proxies.records import ProxyRanking
 
 HEAD = "set,name,backbone,n_layer,d_model,n_head,d_inner,tgt_len,mem_len,decoder_params,total_params,ppl,latency_ms\n"
 ROWS = """a,m1,gpt2,1,32,2,64,16,0,100,900,50,1
@@ -28,6 +29,7 @@ def made(tmp_path):
 
 def test_sets_are_ranked_by_themselves(made):
     ranking = judging.judge(table.read(made(HEAD + ROWS)), "models.csv")
+    assert ProxyRanking.model_validate(ranking).dump() == {**ranking, "train": None}  # what is written is what is read
     a, b = ranking["sets"]
     assert (a["set"], a["models"], a["dropped"], b["set"], b["models"], b["dropped"]) == ("a", 3, 1, "b", 3, 0)
     assert ranking["skipped"] == [{"set": "c", "models": 1}]

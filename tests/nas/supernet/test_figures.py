@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublayer.nas.supernet.figures import figures, third, thirds
+from sublayer.nas.supernet.records import SupernetFigures
 from tests.nas.supernet.small import base
 
 
@@ -31,6 +32,7 @@ def test_all_figures():
         {"kind": "par", "seed": 0, "perplexity": 8.0, "layout": "(sf)x2", "p": 2.0},
     ]
     shown = figures(base().stack, "sf-", results, scores)
+    assert SupernetFigures.model_validate(shown).dump() == shown  # what is written is what is read
     assert shown["base"] == {
         "layout": "(sf)x2",
         "attention": 2,

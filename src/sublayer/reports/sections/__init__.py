@@ -1,1 +1,1 @@
-"""What each kind of folder has to say: one module a kind, each with `section(found, notes) -> Section`."""
+"""The section of each kind of folder: one module a kind, each with `section(found, runs, tokens) -> Section`."""

@@ -1,4 +1,4 @@
-"""What was asked, and the command that asks it again, as far as the folder's own file tells it."""
+"""The request of a folder, and the command that repeats it, as far as its file holds it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def again(verb: str, folder: Path, asked: dict[str, Any]) -> list[Markup]:
         return []
     words = {"search": _search, "compare": _compare, "proxies": _proxies, "supernet": _supernet}[verb](_Asked(rest))
     line = command("sublayer", verb, *words, "--out", f"{folder}-again")
-    told = paragraph(
-        "Asked again in the same folder it goes on; in a new one it starts afresh. The config files named in the "
+    about = paragraph(
+        "In the same folder the command continues; in a new one it starts again. The config files named in the "
         "command are the models below."
     )
-    return [folded("What was asked, and how to repeat it", told, line, listing(rest))]
+    return [folded("The request, and how to repeat it", about, line, listing(rest))]
 
 
 class _Asked(dict[str, Any]):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sublayer.nas.proxies.records import ProxyRanking, RankedProxy, RankedSet
 from sublayer.reports import curves
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, look, table
-from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
+from sublayer.reports.folders import KINDS, Found, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, folded, heading
@@ -19,81 +20,41 @@ from sublayer.runs.wording import plural
 LINE = 28
 
 
-class Judged(Record):
-    name: str
-    models: int = 0
-    seconds: float | None = None
-    spearman: float | None = None
-    low: float | None = None
-    high: float | None = None
-    kendall: float | None = None
-    common: dict[str, float | None] | None = None
-    front_distance: float | None = None
-
-    @property
-    def words(self) -> str:
-        return scale(self.name.replace("total_params", "params"), []).title
-
-
-class Points(Record):
-    name: list[str] = []
-    ppl: list[float | None] = []
-    latency: list[float | None] | None = None
-    scores: dict[str, list[float | None]] = {}
-
-
-class Ranked(Record):
-    set: str
-    models: int
-    dropped: int = 0
-    proxies: list[Judged]
-    points: Points = Points()
-
-    @property
-    def judged(self) -> list[Judged]:
-        """The best first."""
-        return sorted((one for one in self.proxies if one.spearman is not None), key=lambda one: -(one.spearman or 0.0))
-
-
-class Ranking(Record):
-    """ranking.json."""
-
-    sets: list[Ranked]
-
-
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     result, asked = KINDS["proxies"]
-    said = read(found.path / result, Ranking)
+    ranking = ProxyRanking.read(found.path / result)
     body: list[Markup | Figure] = []
-    for one in said.sets:
-        of = f"-{one.set}" if len(said.sets) > 1 else ""
+    for one in ranking.sets:
+        of = f"-{one.set}" if len(ranking.sets) > 1 else ""
         body += [heading(f"Models of {one.set}")] if of else []
         body += [piece for piece in (_bars(one, of), _table(one), _scatter(one, of), _cost(one, of)) if piece]
     if runs:
         body += [heading("Loss curves of the models"), *curves.figures(runs, ["model"] * len(runs))]
         body.append(folded(f"The {plural(len(runs), 'run')} behind it", run_pieces.overview(runs)))
     body += again("proxies", found.path, read_asked(found.path / asked))
-    return Section("Proxies", str(found.path), " ".join(_headline(one) for one in said.sets), body)
+    return Section("Proxies", str(found.path), " ".join(_headline(one) for one in ranking.sets), body)
 
 
-def _headline(one: Ranked) -> str:
-    judged = one.judged
-    if not judged:
+def _headline(one: RankedSet) -> str:
+    ranked = one.by_correlation
+    if not ranked:
         return f"{plural(one.models, 'model')} of {one.set}: too few for an order."
-    best, last = judged[0], judged[-1]
-    words = f"{best.words} ranks {plural(one.models, 'trained model')} ({one.set}) best: Spearman {_two(best.spearman)}"
+    best, last = ranked[0], ranked[-1]
+    words = (
+        f"{_title(best)} ranks {plural(one.models, 'trained model')} ({one.set}) best: Spearman {_two(best.spearman)}"
+    )
     if best.low is not None and best.high is not None:
         words += f" [{_two(best.low)}, {_two(best.high)}]"
-        rivals = [other.words for other in judged[1:] if other.high is not None and other.high >= best.low]
-        words += f"; {plural(len(rivals), 'other')} may be as good" if rivals else ""
-    return f"{words}; {last.words} ranks worst, {_two(last.spearman)}." if last is not best else f"{words}."
+        others = [_title(other) for other in ranked[1:] if other.high is not None and other.high >= best.low]
+        words += f"; {plural(len(others), 'other')} may be as good" if others else ""
+    return f"{words}; {_title(last)} ranks worst, {_two(last.spearman)}." if last is not best else f"{words}."
 
 
-def _table(one: Ranked) -> Markup:
+def _table(one: RankedSet) -> Markup:
     shares = list(dict.fromkeys(share for proxy in one.proxies for share in proxy.common or {}))
     common = [[(proxy.common or {}).get(share) for proxy in one.proxies] for share in shares]
     columns = [
-        Column("proxy", [proxy.words for proxy in one.proxies], number=False),
+        Column("proxy", [_title(proxy) for proxy in one.proxies], number=False),
         Column("models", [f"{proxy.models:,}" for proxy in one.proxies]),
         Column("Spearman", [_two(proxy.spearman) for proxy in one.proxies]),
         Column("interval", [_between(proxy) for proxy in one.proxies]),
@@ -108,12 +69,12 @@ def _table(one: Ranked) -> Markup:
     return html_table(columns, f"How well each proxy ranks {plural(one.models, 'model')}; 1 is the true order")
 
 
-def _bars(one: Ranked, of: str) -> Figure | None:
-    judged = one.judged
-    if not judged:
+def _bars(one: RankedSet, of: str) -> Figure | None:
+    ranked = one.by_correlation
+    if not ranked:
         return None
     alt = altair()
-    rows = [{"name": proxy.words, "x": proxy.spearman, "low": proxy.low, "high": proxy.high} for proxy in judged]
+    rows = [{"name": _title(proxy), "x": proxy.spearman, "low": proxy.low, "high": proxy.high} for proxy in ranked]
     y = alt.Y(
         "name:N",
         sort=[row["name"] for row in rows],
@@ -121,7 +82,7 @@ def _bars(one: Ranked, of: str) -> Figure | None:
         axis=alt.Axis(grid=False, domain=False, ticks=False, labelLimit=150),
     )
     x = alt.X(
-        "x:Q", title="rank correlation with quality (Spearman)", scale=alt.Scale(domain=[min(0.0, *_ends(judged)), 1.0])
+        "x:Q", title="rank correlation with quality (Spearman)", scale=alt.Scale(domain=[min(0.0, *_ends(ranked)), 1.0])
     )
     tips = [
         alt.Tooltip("name:N", title="proxy"),
@@ -142,9 +103,9 @@ def _bars(one: Ranked, of: str) -> Figure | None:
     )
 
 
-def _scatter(one: Ranked, of: str) -> Figure | None:
-    """What the best proxy said against what came of it."""
-    best = next((proxy for proxy in one.judged if proxy.name in one.points.scores), None)
+def _scatter(one: RankedSet, of: str) -> Figure | None:
+    """The score of the best proxy against the perplexity after training."""
+    best = next((proxy for proxy in one.by_correlation if proxy.name in one.points.scores), None)
     if best is None:
         return None
     scores = one.points.scores[best.name]
@@ -154,13 +115,13 @@ def _scatter(one: Ranked, of: str) -> Figure | None:
     return _points(
         rows,
         f"best-proxy{of}",
-        f"Perplexity against {best.words}",
+        f"Perplexity against {_title(best)}",
         known.label,
-        "Each dot a trained model; the proxy knew it before.",
+        "Each dot a trained model; the proxy was computed before training.",
     )
 
 
-def _cost(one: Ranked, of: str) -> Figure | None:
+def _cost(one: RankedSet, of: str) -> Figure | None:
     if not one.points.latency:
         return None
     known = scale("latency", one.points.latency)
@@ -186,11 +147,15 @@ def _points(rows: list[dict[str, object]], name: str, title: str, label: str, no
     return Figure(name, title, note, look(chart, 300))
 
 
-def _ends(judged: Sequence[Judged]) -> list[float]:
-    return [value for one in judged for value in (one.spearman, one.low) if value is not None]
+def _title(proxy: RankedProxy) -> str:
+    return scale(proxy.name.replace("total_params", "params"), []).title
 
 
-def _between(one: Judged) -> str:
+def _ends(ranked: Sequence[RankedProxy]) -> list[float]:
+    return [value for one in ranked for value in (one.spearman, one.low) if value is not None]
+
+
+def _between(one: RankedProxy) -> str:
     return "—" if one.low is None or one.high is None else f"[{_two(one.low)}, {_two(one.high)}]"
 
 

@@ -1,4 +1,4 @@
-"""Training runs: curves, a table, what the models write, and how to train them again."""
+"""Training runs: curves, a table, samples of text, and the commands that train them again."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def overview(runs: Sequence[History]) -> Markup:
 
 
 def samples(runs: Sequence[History], tokens: int, groups: Sequence[str] | None = None) -> list[Markup]:
-    """A few lines from the best models, the best of each group; where one cannot write, why."""
+    """Samples from the best models, the best of each group; the reason where a model cannot write."""
     best: dict[str, History] = {}
     for run, group in zip(runs, groups or [run.name for run in runs], strict=True):
         if run.best and (group not in best or run.best["valid_loss"] < best[group].best["valid_loss"]):
             best[group] = run
     scored = sorted(best.values(), key=lambda run: run.best["valid_loss"])[:SAMPLED]
-    made = [heading("What the models write")] if scored else []
+    made = [heading("Samples")] if scored else []
     for run in scored:
         try:
             written = tag("pre", run.sample(tokens), class_="sample")
-        except Exception as error:  # a sample is an ornament: whatever hinders it must not hinder the report
+        except Exception as error:  # whatever prevents a sample must not prevent the report
             why = (str(error).splitlines() or [type(error).__name__])[0]
             written = tag("p", f"No sample: {why}", class_="aside")
         made.append(tag("figure", tag("figcaption", run.name), written))
@@ -103,14 +103,14 @@ def models(runs: Sequence[History]) -> list[tuple[str, str, dict[str, Any] | Non
 
 
 def _again(run: History) -> list[Markup]:
-    told = [facts(run.environment)] if run.environment else []
-    told.append(paragraph("With the model below saved as model.json:"))
-    told.append(
+    pieces = [facts(run.environment)] if run.environment else []
+    pieces.append(paragraph("With the model below saved as model.json:"))
+    pieces.append(
         command(
             "sublayer", "train", "model.json", *data_words(run.asked), *train_words(run.asked), "--out", "runs/again"
         )
     )
-    return [*told, listing(run.model)]
+    return [*pieces, listing(run.model)]
 
 
 def _decimals(value: float | None) -> str:

@@ -1,13 +1,14 @@
-"""A differentiable search: the data of figures 2, 3 and 4 of Mandava et al. 2020, from this search."""
+"""A supernet search, drawn as figures 2, 3 and 4 of Mandava et al. 2020."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from sublayer.nas.supernet.records import BaseModels, SupernetFigures
 from sublayer.reports import blocks
 from sublayer.reports.charts import ACCENT, GREY, PALE, Figure, Rows, altair, by_name, look, table
-from sublayer.reports.folders import KINDS, Found, Record, read, read_asked
+from sublayer.reports.folders import KINDS, Found, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, facts, folded, heading, key, model_cell, paragraph
@@ -19,136 +20,86 @@ from sublayer.runs.wording import plural
 THIRDS = ("first third", "second third", "last third")
 
 
-class Spread(Record):
-    mean: float
-    std: float = 0.0
-    counts: list[int] = []
-
-
-class Base(Record):
-    layout: str = ""
-    attention: int | None = None
-    seeds: list[int] = []
-    mean: float | None
-    """None if all diverged."""
-    std: float | None = 0.0
-
-
-class Point(Record):
-    seed: int | None = None
-    p: float | None = None
-    word: str = ""
-    layout: str | None = ""
-    attention: int
-    perplexity: float | None = None
-
-
-class Points(Record):
-    points: list[Point] = []
-
-
-class Thirds(Record):
-    thirds: list[dict[str, Spread]] = []
-
-
-class Figures(Record):
-    """figures.json."""
-
-    places: int = 0
-    letters: str = "sf-"
-    base: Base | None = None
-    diverged: dict[str, str] = {}
-    figure2: Points
-    figure3: Thirds = Thirds()
-    figure4: Points = Points()
-
-    @property
-    def found(self) -> list[Point]:
-        return [one for one in self.figure2.points if one.perplexity is not None]
-
-
 def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     result, asked = KINDS["supernet"]
-    said = read(found.path / result, Figures)
-    drawn = (_attention(said), _thirds(said), _par(said))
+    figures = SupernetFigures.read(found.path / result)
+    drawn = (_attention(figures), _thirds(figures), _par(figures))
     body: list[Markup | Figure] = [piece for piece in drawn if piece]
-    body += [heading("What was found"), key(_key(said)), _table(said)]
-    body += [paragraph(f"{name} diverged: {why}") for name, why in said.diverged.items()]
+    body += [heading("Models found"), key(_key(figures)), _table(figures)]
+    body += [paragraph(f"{name} diverged: {why}") for name, why in figures.diverged.items()]
     if runs:
         groups = [run.run.path.name.rpartition("-")[0] for run in runs]
         body += [heading("Trained from scratch"), *run_pieces.pieces(runs, tokens, groups)]
     environment = read_asked(found.path / "environment.json")
     body += [folded("Device", facts(environment))] if environment else []
     body += again("supernet", found.path, read_asked(found.path / asked))
-    models = [(f"seed {one.seed}", one.layout, None) for one in said.figure2.points if one.layout]
-    return Section("Supernet", str(found.path), _headline(said), body, models)
+    models = [(f"seed {one.seed}", one.layout, None) for one in figures.figure2.points if one.layout]
+    return Section("Supernet", str(found.path), _headline(figures), body, models)
 
 
-def _headline(said: Figures) -> str:
-    points = said.figure2.points
+def _headline(figures: SupernetFigures) -> str:
+    points = figures.figure2.points
     if not points:
-        return "No seed has come to its end yet."
+        return "No seed has finished yet."
     counts = [one.attention for one in points]
     few, most = min(counts), max(counts)
     many = plural(few, "attention") if few == most else f"{few} to {most} attentions"
-    words = f"Searched over {plural(said.places, 'place')}, {plural(len(points), 'seed')} chose {many}"
-    if said.base and said.base.attention is not None:
-        words += f", where the base has {said.base.attention}"
-    if said.found and said.base and said.base.mean is not None:
-        best = min(said.found, key=lambda one: one.perplexity or 0.0)
-        base = f"{said.base.mean:.4g} ± {said.base.std:.2g}"
+    words = f"Searched over {plural(figures.places, 'slot')}, {plural(len(points), 'seed')} chose {many}"
+    if figures.base and figures.base.attention is not None:
+        words += f", where the base has {figures.base.attention}"
+    if figures.found and figures.base and figures.base.mean is not None:
+        best = min(figures.found, key=lambda one: one.perplexity or 0.0)
+        base = f"{figures.base.mean:.4g} ± {figures.base.std:.2g}"
         words += f". The best found reaches perplexity {best.perplexity:.4g}, the base {base}"
-    last = said.figure3.thirds[-1] if len(said.figure3.thirds) == 3 else {}
+    last = figures.figure3.thirds[-1] if len(figures.figure3.thirds) == 3 else {}
     if "s" in last:
-        words += f". On average {last['s'].mean:.2g} of the attentions stand in the last third"
+        words += f". On average {last['s'].mean:.2g} of the attentions are in the last third"
     return words + "."
 
 
-def _table(said: Figures) -> Markup:
+def _table(figures: SupernetFigures) -> Markup:
     rows: list[tuple[str, str, str, int | None, float | None]] = []
-    if said.base:
-        rows.append(("base", said.base.layout, "", said.base.attention, said.base.mean))
+    if figures.base:
+        rows.append(("base", figures.base.layout, "", figures.base.attention, figures.base.mean))
     rows += [
         (f"searched, seed {one.seed}", one.layout or "", one.word, one.attention, one.perplexity)
-        for one in said.figure2.points
+        for one in figures.figure2.points
     ]
-    rows += [
-        (f"PAR({one.p:g})", one.layout or "", "", one.attention, one.perplexity)
-        for one in said.figure4.points
-        if one.p is not None
-    ]
+    rows += [(f"PAR({one.p:g})", one.layout or "", "", one.attention, one.perplexity) for one in figures.figure4.points]
     cells = [blocks.word(word) if word else "" for _, _, word, _, _ in rows]
     columns = [
         Column("model", [row[0] for row in rows], number=False),
         Column("layout", [model_cell(row[1], None) if row[1] else "" for row in rows], number=False),
-        Column("places", cells, number=False),
+        Column("slots", cells, number=False),
         Column("attentions", ["—" if row[3] is None else str(row[3]) for row in rows]),
         Column("perplexity", ["—" if row[4] is None else f"{row[4]:.3f}" for row in rows]),
     ]
     return html_table(columns, "The base, what each seed found (pale: identity), and PAR's rule")
 
 
-def _attention(said: Figures) -> Figure | None:
+def _attention(figures: SupernetFigures) -> Figure | None:
     """Figure 2."""
     rows: Rows = [
         {"x": one.attention, "y": one.perplexity, "name": f"seed {one.seed}", "layout": one.layout}
-        for one in said.found
+        for one in figures.found
     ]
     if not rows:
         return None
-    xs = [row["x"] for row in rows] + ([said.base.attention] if said.base and said.base.attention is not None else [])
+    xs = [row["x"] for row in rows] + (
+        [figures.base.attention] if figures.base and figures.base.attention is not None else []
+    )
     note = "Dots: models found, trained from scratch. Band: the base, mean ± standard deviation over seeds."
     return _banded(
-        "attention", "Perplexity against the number of attentions", note, rows, "attention sublayers", said.base, xs
+        "attention", "Perplexity against the number of attentions", note, rows, "attention sublayers", figures.base, xs
     )
 
 
-def _par(said: Figures) -> Figure | None:
+def _par(figures: SupernetFigures) -> Figure | None:
     """Figure 4."""
     rows: Rows = [
         {"x": one.p, "y": one.perplexity, "name": f"PAR({one.p:g})", "layout": one.layout}
-        for one in said.figure4.points
-        if one.p is not None and one.perplexity is not None
+        for one in figures.figure4.points
+        if one.perplexity is not None
     ]
     if not rows:
         return None
@@ -159,12 +110,14 @@ def _par(said: Figures) -> Figure | None:
         note,
         rows,
         "PAR coefficient p",
-        said.base,
+        figures.base,
         [row["x"] for row in rows],
     )
 
 
-def _banded(name: str, title: str, note: str, rows: Rows, label: str, base: Base | None, xs: Sequence[Any]) -> Figure:
+def _banded(
+    name: str, title: str, note: str, rows: Rows, label: str, base: BaseModels | None, xs: Sequence[Any]
+) -> Figure:
     alt = altair()
     x = alt.X(
         "x:Q",
@@ -191,25 +144,27 @@ def _banded(name: str, title: str, note: str, rows: Rows, label: str, base: Base
     return Figure(name, title, note, look(alt.layer(*layers, dots.encode(x=x, y=y, tooltip=tips)), 300))
 
 
-def _thirds(said: Figures) -> Figure | None:
+def _thirds(figures: SupernetFigures) -> Figure | None:
     """Figure 3."""
     alt, rows = altair(), []
-    names = {letter: name for letter, (name, _) in zip(said.letters, _key(said), strict=True)}
-    for place, third in zip(THIRDS, said.figure3.thirds, strict=False):
+    names = {letter: name for letter, (name, _) in zip(figures.letters, _key(figures), strict=True)}
+    for where, third in zip(THIRDS, figures.figure3.thirds, strict=False):
         for letter, of in third.items():
+            if of.mean is None:
+                continue
             name = names.get(letter, letter)
             rows.append(
                 {
-                    "third": place,
+                    "third": where,
                     "part": name,
                     "y": of.mean,
-                    "low": max(0.0, of.mean - of.std),
-                    "high": of.mean + of.std,
+                    "low": max(0.0, of.mean - (of.std or 0.0)),
+                    "high": of.mean + (of.std or 0.0),
                 }
             )
     if not rows:
         return None
-    entries = _key(said)
+    entries = _key(figures)
     x = alt.X("third:N", sort=list(THIRDS), title=None, axis=alt.Axis(labelAngle=0))
     offset = alt.XOffset("part:N", sort=[name for name, _ in entries])
     tips = [
@@ -226,11 +181,11 @@ def _thirds(said: Figures) -> Figure | None:
         tooltip=tips,
     )
     spread = base.mark_rule(color=GREY, strokeWidth=1.5).encode(x=x, xOffset=offset, y=alt.Y("low:Q"), y2="high:Q")
-    note = "How many of each part stand in each third of the network. Lines: ± one standard deviation."
-    return Figure("thirds", "Where the parts stand", note, look(alt.layer(bars, spread), 260), entries)
+    note = "Number of each part in each third of the network. Lines: ± one standard deviation."
+    return Figure("thirds", "Where the parts are", note, look(alt.layer(bars, spread), 260), entries)
 
 
-def _key(said: Figures) -> list[tuple[str, str]]:
+def _key(figures: SupernetFigures) -> list[tuple[str, str]]:
     """Name and colour of each letter that was searched over."""
     parts = {"-": ("identity", PALE), **{letter: part[:2] for letter, part in blocks.PARTS.items()}}
-    return [parts.get(letter, (letter, blocks.OTHER[1])) for letter in said.letters]
+    return [parts.get(letter, (letter, blocks.OTHER[1])) for letter in figures.letters]

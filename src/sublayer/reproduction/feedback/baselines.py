@@ -1,4 +1,4 @@
-"""Rivals: a Feedback Transformer, and a Transformer of the same sublayers, sizes and positions."""
+"""The variants: a Feedback Transformer, and a Transformer of the same sublayers, sizes and positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def base(name: str) -> Decoder.Config:
 
 
 def parallel(config: Decoder.Config) -> Decoder.Config:
-    """The same sublayers, sizes and positions in a plain stack: a Transformer, all places at once."""
+    """The same sublayers, sizes and positions in a plain stack: a Transformer, all tokens at once."""
     own = set(Feedback.Config.model_fields) - set(Plain.Config.model_fields)
     stack = {key: value for key, value in config.stack.dump().items() if key not in own}
     return config.but(stack=Plain.Config.parse({**stack, "kind": "plain"}))

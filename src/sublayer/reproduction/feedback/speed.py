@@ -1,4 +1,4 @@
-"""Table 5: how fast it trains and writes."""
+"""Table 5: speed of training and generation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def speed() -> Claim:
         "feedback/speed",
         f"{PAPER}, Table 5",
         "It trains more slowly than a Transformer, and writes faster: one set of keys and values serves all layers.",
-        "4 layers of width 256 on 16 rows of 128 places, and 64 rows to write; the paper's had 126 M and a GPU",
+        "4 layers of width 256 on 16 rows of 128 tokens, and 64 rows to write; the paper's had 126 M and a GPU",
         pair("feedback"),
         [
             Finding(

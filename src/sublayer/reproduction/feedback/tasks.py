@@ -10,8 +10,8 @@ from sublayer.reproduction.claim import Claim, Finding, claim
 from sublayer.reproduction.feedback.baselines import FEEDBACK, PAPER, SMALL, TRANSFORMER, pair
 
 ALONE = {"train.carry": False, "train.batch": 32, "train.warmup": 100, "data.valid": 200, "data.test": 500}
-"""An episode a row."""
-UNTOLD = "2 layers of width 64, the paper's are not told"
+"""One episode per row."""
+SIZES = "2 layers of width 64, the paper's are not given"
 ROWS = "of width 64 without dropout for 4 of width 256 with 0.2; episodes by themselves, not in one sequence"
 
 
@@ -23,7 +23,7 @@ def right(what: str, transformer: float, feedback: float, figure: str = "test.ac
 def on_task(
     name: str, task: str, says: str, scale: str, found: Sequence[Finding], remembers: int, own: Mapping[str, Any]
 ) -> Claim:
-    """remembers: how many places; own: keys of model, data and train."""
+    """remembers: number of tokens; own: keys of model, data and train."""
     sizes = {**SMALL, "s.memory.length": remembers, "position.clip": remembers}
     return Claim(
         f"feedback/{name}",
@@ -39,10 +39,10 @@ def on_task(
 
 def repeated(task: str, char: tuple[float, float], whole: tuple[float, float]) -> Claim:
     """Lengths vary and far distances look alike, so that what is learned can carry over to longer ones. Where all are
-    alike long, copying is to look a fixed distance back; and vectors of distances that training never saw say nothing.
+    equally long, copying is looking a fixed distance back; and vectors of unseen distances stay untrained.
     """
     says = f"Trained to {task} digits, it does so with ten times as many better than a Transformer."
-    scale = f"{UNTOLD}; 1 to 20 digits, then 200, for 40, then 400; distances beyond 20 look alike"
+    scale = f"{SIZES}; 1 to 20 digits, then 200, for 40, then 400; distances beyond 20 look alike"
     found = [right("digits", *char), right("whole sequences", *whole, "test.sequence_accuracy")]
     own = {"data.length": 20, "data.shortest": 1, "data.test_length": 200, "position.clip": 20}
     budget = {"data.episodes": 200_000, "train.steps": 4000, "train.lr": 2e-3}
@@ -60,7 +60,7 @@ def reverse() -> Claim:
 
 
 def counted(transformer: float, feedback: float) -> Finding:
-    """The paper does not say what its figures are of. Of letters, one that never ends would get 99.8 % of the long ones
+    """The paper does not define its figures. Of letters, one that never ends would get 99.8 % of the long ones
     right, more than its Transformer; so they are taken to be of whole sequences."""
     return right("whole sequences", transformer, feedback, "test.sequence_accuracy")
 
@@ -70,14 +70,14 @@ def counting() -> Claim:
     says = "It counts short sequences as well as a Transformer."
     found = [replace(counted(99.6, 99.7), order=(), alike=[(FEEDBACK, TRANSFORMER)])]
     own = {"data.length": 25, "train.steps": 3000, "train.lr": 1e-3}
-    return on_task("counting", "counting", says, f"{UNTOLD}; up to 25 letters for 50", found, 51, own)
+    return on_task("counting", "counting", says, f"{SIZES}; up to 25 letters for 50", found, 51, own)
 
 
 @claim("feedback/counting-long")
 def counting_long() -> Claim:
     says, found = "It counts long sequences better than a Transformer.", [counted(82.4, 95.3)]
     own = {"data.length": 100, "train.batch": 16, "train.steps": 2000, "train.lr": 1e-3}
-    scale = f"{UNTOLD}; up to 100 letters for 1,000; steps set after a look at one seed, where Feedback was ahead"
+    scale = f"{SIZES}; up to 100 letters for 1,000; steps set after a look at one seed, where Feedback was ahead"
     return on_task("counting-long", "counting", says, scale, found, 201, own)
 
 
@@ -87,7 +87,7 @@ def random_walk() -> Claim:
     walks = "50,000 walks of 32 actions on a grid of 5×5, at first only their beginnings, for 10,000 of 100 on 8×8"
     own = {"data.size": 5, "data.length": 32, "data.episodes": 50_000, "train.steps": 2000, "train.lr": 2e-3}
     grown = {"train.grow_from": 8, "train.grow_over": 700}
-    found, scale = [right("places", 68.0, 100.0)], f"2 layers {ROWS}; {walks}"
+    found, scale = [right("cells", 68.0, 100.0)], f"2 layers {ROWS}; {walks}"
     return on_task("random-walk", "random-walk", says, scale, found, 32, {**own, **grown})
 
 

@@ -1,0 +1,53 @@
+"""Evaluation: the figures of a trained model on a text or a task, with all that they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sublayer.evaluation.scores import Score
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One of figures, lengths and positions is the result; the other two are None."""
+
+    run: str
+    step: int
+    text: str
+    """The title of the text or task."""
+    split: str
+    asked: str
+    """The split that was asked for; another one was scored if it is empty."""
+    length: int | None
+    """Tokens in a segment; None where several lengths were tried, or where rows are read whole."""
+    stride: int | None
+    memory: int
+    """Earlier tokens that a segment remembers."""
+    trained_length: int
+    figures: Mapping[str, Any] | None = None
+    """Of the objective: loss, perplexity, … of a text; accuracy, … of a task."""
+    lengths: Mapping[int, Score] | None = None
+    positions: Sequence[float | None] | None = None
+    """Mean loss at each position of a segment; None where it is not finite."""
+
+    def dump(self) -> dict[str, Any]:
+        names = ("run", "step", "text", "split", "asked", "length", "stride", "memory")
+        return {**{name: getattr(self, name) for name in names}, **self._result()}
+
+    def _result(self) -> dict[str, Any]:
+        if self.positions is not None:
+            return {"positions": list(self.positions)}
+        if self.lengths is not None:
+            rows = self.lengths.items()
+            return {"lengths": [{"length": n, "times": n / self.trained_length, **one.dump()} for n, one in rows]}
+        return dict(self.figures or {})
+
+
+def check_options(length: int | None, stride: int | None, lengths: Sequence[int], positions: bool) -> None:
+    """Refuse options that exclude each other."""
+    if lengths and (length is not None or positions):
+        raise ValueError("lengths: has its own table and lengths; leave out length and positions")
+    if positions and stride is not None:
+        raise ValueError(f"positions, stride={stride}: windows are scored at their ends only; leave out one of the two")

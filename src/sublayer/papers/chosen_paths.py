@@ -1,0 +1,60 @@
+"""Which path each sublayer takes for training and for generation, and why not a faster one.
+
+The model is built on the meta device, without weights, since paths answer for modules. Rows come from three jobs of the
+registry in nn/paths.py: parts by themselves, a whole stack, and a whole model that generates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from sublayer.nn import paths
+from sublayer.nn.model import Model
+from sublayer.nn.residual import Residual
+from sublayer.nn.stack import Stack
+
+
+@dataclass(frozen=True)
+class ChosenPath:
+    """One row of the table; equal sublayers are counted together."""
+
+    of: str
+    """The kind of part, `stack`, or `model`."""
+    count: int
+    training: paths.Choice | None
+    generation: paths.Choice | None
+    """None where the row says nothing about it."""
+
+    def dump(self) -> dict[str, Any]:
+        return {
+            "of": self.of,
+            "count": self.count,
+            "training": _dumped(self.training),
+            "generation": _dumped(self.generation),
+        }
+
+
+def chosen_paths(config: Model.Config) -> list[ChosenPath]:
+    with torch.device("meta"):
+        model = config.build()
+    rows: list[ChosenPath] = []
+    if config.writes and paths.registered("generation"):
+        rows.append(ChosenPath("model", 1, None, paths.report("generation", model, "generation")))
+    for module in model.modules():
+        if isinstance(module, Stack) and paths.registered("stack"):
+            choices = (paths.report("stack", module, mode) for mode in ("training", "generation"))
+            rows.append(ChosenPath("stack", 1, *choices))
+        elif isinstance(module, Residual):
+            part = module.part
+            rows.append(ChosenPath(type(part).Config.tag, 1, part.path("training"), part.path("generation")))
+    equal: dict[ChosenPath, int] = {}
+    for row in rows:  # in the order of their first: attention and feed-forward alternate in most stacks
+        equal[row] = equal.get(row, 0) + 1
+    return [replace(row, count=count) for row, count in equal.items()]
+
+
+def _dumped(choice: paths.Choice | None) -> dict[str, Any] | None:
+    return None if choice is None else {"path": choice.path, "why_not": dict(choice.why_not)}
