@@ -19,6 +19,7 @@ def report(
     svg: str | None = None,
     sample: int = 120,
     open: Literal["yes", "no"] = "no",
+    plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """One HTML page about runs, searches, comparisons, reproductions, supernets and proxies; no network.
@@ -40,6 +41,8 @@ def report(
         Tokens that the best models write for the page; 0 for none.
     open
         yes: show the page in a browser when it is done.
+    plugin
+        A module with parts or papers of your own; may be given more than once.
     json
         Print JSON for other programs.
     """
@@ -49,9 +52,11 @@ def report(
         raise ValueError(f"sample={sample}: expected a number of tokens, 0 for none")
     import_torch()
     from sublayer import reports
+    from sublayer.cli.words import load_plugins
     from sublayer.plugins import load_installed_plugins
 
     load_installed_plugins()
+    load_plugins(plugin or [])
     made = reports.report(folders, out, png=png, svg=svg, sample=sample)
     _print_json(made) if json else _print(made)
     if open == "yes":
