@@ -16,6 +16,8 @@ from typing import Any, Literal
 Mode = Literal["training", "generation"]
 PLAIN = "plain PyTorch"
 """What runs where no fast path serves."""
+UNRELATED = "unrelated"
+"""The answer of a path that has nothing to do with a module; reports leave it out."""
 _slow: ContextVar[bool] = ContextVar("slow", default=False)
 
 
@@ -28,7 +30,7 @@ class FastPath:
     name: str
     """As `sublayer show` prints it."""
     why_not: Callable[[Any, Mode], str | None]
-    """For a module: what about it the path does not serve; None if it serves it."""
+    """For a module: what about it the path does not serve; None if it serves it, UNRELATED if it is not about it."""
     serves: Callable[..., bool]
     """For one call of the job: whether it runs it."""
     run: Callable[..., Any]
@@ -74,7 +76,8 @@ def report(job: str, module: Any, mode: Mode, plain: str = PLAIN) -> Choice:
         reason = path.why_not(module, mode)
         if reason is None:
             return Choice(path.name, tuple(refused))
-        refused.append((path.name, reason))
+        if reason != UNRELATED:
+            refused.append((path.name, reason))
     return Choice(plain, tuple(refused))
 
 

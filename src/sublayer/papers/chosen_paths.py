@@ -43,13 +43,16 @@ def chosen_paths(config: Model.Config) -> list[ChosenPath]:
     rows: list[ChosenPath] = []
     if config.writes and paths.registered("generation"):
         rows.append(ChosenPath("model", 1, None, paths.report("generation", model, "generation")))
+    whole = bool(rows) and rows[0].generation is not None and rows[0].generation.path != paths.PLAIN
     for module in model.modules():
-        if isinstance(module, Stack) and paths.registered("stack"):
-            choices = (paths.report("stack", module, mode) for mode in ("training", "generation"))
-            rows.append(ChosenPath("stack", 1, *choices))
+        if isinstance(module, Stack):
+            training, generation = (paths.report("stack", module, mode) for mode in ("training", "generation"))
+            if {training, generation} != {paths.Choice(paths.PLAIN)}:  # a plain stack has no paths of its own
+                rows.append(ChosenPath("stack", 1, training, None if whole else generation))
         elif isinstance(module, Residual):
             part = module.part
-            rows.append(ChosenPath(type(part).Config.tag, 1, part.path("training"), part.path("generation")))
+            own = None if whole else part.path("generation")  # where one step does all, parts are not asked
+            rows.append(ChosenPath(type(part).Config.tag or type(part).__name__.lower(), 1, part.path("training"), own))
     equal: dict[ChosenPath, int] = {}
     for row in rows:  # in the order of their first: attention and feed-forward alternate in most stacks
         equal[row] = equal.get(row, 0) + 1

@@ -54,7 +54,7 @@ def _serves(q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> bool:
 def _why_not(part: MultiHead, mode: paths.Mode) -> str | None:
     pattern = part.config.pattern.within(part.config.span.begins)
     if not isinstance(pattern, Window.Config):
-        return f"pattern={pattern.tag} is no window"
+        return paths.UNRELATED
     return why_no_blocks(part, mode)
 
 

@@ -33,6 +33,8 @@ def _serves(q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> bool:
 
 def _why_not(part: MultiHead, mode: paths.Mode) -> str | None:
     pattern = part.config.pattern
+    if pattern.triangle or pattern.unrestricted:
+        return paths.UNRELATED
     if pattern.runs(4 * pattern.tile, 0) is None:
         return f"pattern={pattern.tag} gives no runs of keys"
     return why_no_blocks(part, mode)

@@ -4,4 +4,6 @@ from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.feedforward.dense import Dense
 from sublayer.nn.feedforward.glu import Glu
 
-__all__ = ["ACTIVATIONS", "Activation", "Dense", "Glu"]
+from sublayer.nn.feedforward import fused  # isort: skip  (a fast path, which registers itself)
+
+__all__ = ["ACTIVATIONS", "Activation", "Dense", "Glu", "fused"]

@@ -9,13 +9,15 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from sublayer.nn import paths
 from sublayer.nn.config import Count, Rate
-from sublayer.nn.feedforward import fused
 from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
-from sublayer.nn.hooked import hooked
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Part, Slot, Work
 from sublayer.nn.scene import Scene
+
+FEEDFORWARD = "feedforward"
+"""The job of paths for a whole feed-forward: (part, norm or None, x), for `serves` and for `run`."""
 
 
 class Dense(Part):
@@ -51,16 +53,19 @@ class Dense(Part):
         self.drop = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
     def forward(self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> tuple[Tensor, None]:
-        if self._fuses(x_BLD):
-            return self._fused(None, x_BLD), None
+        path = paths.find(FEEDFORWARD, self, None, x_BLD)
+        if path is not None:
+            return path.run(self, None, x_BLD), None
         return self.output(self.drop(ACTIVATIONS[self.activation](self.enter(x_BLD)))), None
 
     def forward_normed(
         self, norm: nn.Module, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
     ) -> tuple[Tensor, None]:
-        if type(norm) is nn.LayerNorm and norm.weight is not None and self._fuses(x_BLD) and not hooked(norm, self):
-            return self._fused(norm, x_BLD), None
-        return self(norm(x_BLD), scene, state)
+        path = paths.find(FEEDFORWARD, self, norm, x_BLD)
+        return self(norm(x_BLD), scene, state) if path is None else (path.run(self, norm, x_BLD), None)
+
+    def path(self, mode: paths.Mode) -> paths.Choice:
+        return paths.report(FEEDFORWARD, self, mode)
 
     def before_activation(self) -> tuple[nn.Module, int]:
         return self.enter, self.enter.out_features
@@ -72,16 +77,3 @@ class Dense(Part):
             yield
         finally:
             self.activation = activation
-
-    def _fuses(self, x_BLD: Tensor) -> bool:
-        """Between the two matrices is the activation alone: no dropout, no other layer in place of a matrix."""
-        matrices = self.enter, self.output
-        plain = all(type(matrix) is nn.Linear for matrix in matrices) and not hooked(*matrices)
-        quiet = isinstance(self.drop, nn.Identity) or not self.training
-        return plain and quiet and fused.serves(x_BLD, self.activation)
-
-    def _fused(self, norm: nn.LayerNorm | None, x_BLD: Tensor) -> Tensor:
-        first = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
-        enter, output = self.enter, self.output
-        weights = enter.weight, enter.bias, output.weight, output.bias
-        return fused.FusedDense.apply(x_BLD, *first, *weights, self.activation)  # pyright: ignore[reportReturnType]

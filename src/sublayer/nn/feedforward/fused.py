@@ -14,12 +14,15 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from sublayer.native.tensors import transformed
+from sublayer.nn import paths
 from sublayer.nn.feedforward.activation import Activation
+from sublayer.nn.feedforward.dense import FEEDFORWARD, Dense
+from sublayer.nn.hooked import hooked
 from sublayer.nn.scratch import scratch
 
 aten = torch.ops.aten
@@ -42,10 +45,32 @@ SLOPES: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {
 """grad·act′(h), written over grad."""
 
 
-def serves(x: Tensor, activation: Activation) -> bool:
-    """Whether a gradient is wanted, and this can give it: autocast knows matrices, not what is fused of them."""
-    wanted = torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type) and not transformed()
-    return wanted and activation in ACT
+def why_not(part: Dense, mode: paths.Mode) -> str | None:
+    """What about a feed-forward it does not serve."""
+    if mode == "generation":
+        return "without a gradient there is nothing to save"
+    if not isinstance(part.drop, nn.Identity):
+        return "dropout on the activations"
+    return None if part.activation in ACT else f"activation={part.activation} is not cheap to form again"
+
+
+def serves(part: Dense, norm: nn.Module | None, x: Tensor) -> bool:
+    """Whether a gradient is wanted, and only the activation stands between norm and matrices: no dropout, no other layer
+    in place of a matrix. Autocast handles matrices one by one."""
+    if not torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or transformed():
+        return False
+    if part.activation not in ACT or (part.training and not isinstance(part.drop, nn.Identity)):
+        return False
+    matrices = part.enter, part.output
+    if any(type(matrix) is not nn.Linear for matrix in matrices) or hooked(*matrices):
+        return False
+    return norm is None or (type(norm) is nn.LayerNorm and norm.weight is not None and not hooked(norm, part))
+
+
+def run(part: Dense, norm: nn.LayerNorm | None, x: Tensor) -> Tensor:
+    first = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
+    weights = part.enter.weight, part.enter.bias, part.output.weight, part.output.bias
+    return FusedDense.apply(x, *first, *weights, part.activation)  # pyright: ignore[reportReturnType]
 
 
 class FusedDense(torch.autograd.Function):
@@ -123,3 +148,6 @@ def _linear(x_ND: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> T
 def _add(total: Tensor, a: Tensor, b: Tensor, *, first: bool) -> None:
     """total += a b; the first time, total is not read."""
     torch.mm(a, b, out=total) if first else total.addmm_(a, b)
+
+
+paths.register(paths.FastPath(FEEDFORWARD, "one autograd step", why_not, serves, run))

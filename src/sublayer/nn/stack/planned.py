@@ -49,7 +49,7 @@ def why_not(stack: Any, mode: Mode) -> str | None:
 
 def why_not_unrolled(stack: Any, mode: Mode) -> str | None:
     """The same for the loop in PyTorch: without a gradient there is nothing to save."""
-    return _unknown(stack) if mode == "training" else "it serves training only"
+    return _unknown(stack) or (None if mode == "training" else "it serves training only")
 
 
 def serves(stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene) -> bool:
@@ -77,7 +77,7 @@ def _unknown(stack: nn.Module, drawn: Sequence[nn.Module] | None = None) -> str 
     """What about the stack the loop does not know; None if it knows all. Sublayers that are not drawn need not be
     known, but all attentions decide together what they have in common."""
     if type(stack) is not Feedback:
-        return "it serves the Feedback stack only"
+        return paths.UNRELATED
     drawn = list(stack.sublayers) if drawn is None else drawn
     for sublayer in drawn:
         if not _known(sublayer):

@@ -32,11 +32,10 @@ Result = tuple[Tensor, list[KeyValues | None], list[Tensor], list[Any]]
 
 def why_not(stack: nn.Module, mode: paths.Mode) -> str | None:
     """Why sweeps do not serve this stack; None if they do."""
-    if mode == "training":
-        return "it serves passes without a gradient only"
     # A subclass with another loop may compute anything; one without overhead (generation) has this one.
-    own_loop = not isinstance(stack, Feedback) or type(stack).loop is not Feedback.loop
-    return "it serves the Feedback stack only" if own_loop else None
+    if not isinstance(stack, Feedback) or type(stack).loop is not Feedback.loop:
+        return paths.UNRELATED
+    return "it serves passes without a gradient only" if mode == "training" else None
 
 
 def serves(stack: Feedback, sublayers: Sequence[nn.Module | None], x_BLD: Tensor, scene: Scene) -> bool:
