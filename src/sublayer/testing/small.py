@@ -1,16 +1,14 @@
-"""Any model, made small enough to try in a blink, with everything that makes it itself kept."""
+"""Any model, with all sizes small: the same parts in the same order."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.attention import Full, MultiHead
-from sublayer.nn.feedforward import Dense
-from sublayer.nn.memory import NoMemory
-from sublayer.nn.model import Decoder, Encoder, Model
-from sublayer.nn.part import Part
-from sublayer.nn.stack import Plain
+from sublayer.nn.config import Config
+from sublayer.nn.model import Model
+
+AnyConfig = TypeVar("AnyConfig", bound=Config)
 
 SIZES: dict[str, Any] = {
     "vocab": 61,
@@ -21,7 +19,7 @@ SIZES: dict[str, Any] = {
     "rank": 12,
     "length": 5,
     "size": 4,
-    "limit": 96,
+    "limit": 176,
     "clip": 3,
     "clamp": 6,
     "ramp": 2,
@@ -33,6 +31,11 @@ SIZES: dict[str, Any] = {
 
 def small(config: Model.Config) -> Model.Config:
     """The same parts in the same order, each repeat at most twice, all sizes small."""
+    return type(config).parse(_shrink(config.dump()))
+
+
+def small_member(config: AnyConfig) -> AnyConfig:
+    """A member of any family with its sizes small."""
     return type(config).parse(_shrink(config.dump()))
 
 
@@ -53,13 +56,3 @@ def _shrink(data: Any, key: str = "") -> Any:
 
 def _shorten(tree: layouts.Tree) -> layouts.Tree:
     return [item if isinstance(item, str) else (_shorten(item[0]), min(item[1], 2)) for item in tree]
-
-
-def around(part: Part.Config, *, causal: bool = True) -> Model.Config:
-    """A small model with the part in it: attention, the part, feed-forward, twice; the part is `p`."""
-    attention = MultiHead.Config(heads=4)
-    if not causal:
-        attention = attention.but(pattern=Full.Config(), memory=NoMemory.Config())
-    alphabet = {"s": attention, "p": part, "f": Dense.Config(inner=24)}
-    stack = Plain.Config(layout="(spf)x2", alphabet=alphabet)
-    return (Decoder if causal else Encoder).Config(vocab=61, dim=32, stack=stack)

@@ -1,0 +1,135 @@
+"""Who may know of whom: causality, patterns, and whether the order of tokens has an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from sublayer.nn.attention import Pattern
+from sublayer.nn.part import Part
+from sublayer.nn.scene import Scene
+from sublayer.nn.stack import Stack
+from sublayer.testing.case import Case, by_slow_twins, fed
+from sublayer.testing.verdict import PIECES, law, require, same
+
+BOTH_WAYS = "it reads both ways"
+
+
+@law("causality", long=PIECES)
+def causality(case: Case) -> str | None:
+    """No output knows what comes after it: gradients are exactly zero, values move by less than 1e-12."""
+    if not case.one_way:
+        return BOTH_WAYS
+    model, ids = case.model(), case.ids()
+    t = max(1, case.length // 2)
+    x_BLD = model.embedding.read(ids).detach().requires_grad_()
+    state = case.begin(model)
+    with fed(model, x_BLD):
+        h_BLD, _ = model(ids, state)
+    weight = torch.randn(h_BLD[:, :t].shape, dtype=h_BLD.dtype, generator=torch.Generator().manual_seed(1))
+    (slope,) = torch.autograd.grad((h_BLD[:, :t] * weight).sum(), x_BLD)
+    leak = f"causality: outputs before token {t} have a gradient with respect to inputs after it"
+    require(not slope[:, t:].any(), leak)
+    require(bool(slope[:, :t].any()), "causality: outputs do not depend on their own inputs")
+    other = torch.cat([ids[:, :t], (ids[:, t:] + 1) % case.config.vocab], dim=1)
+    with torch.no_grad():
+        same(case.read(model, other)[:, :t], case.read(model, ids)[:, :t], 1e-12, "causality: later tokens changed")
+    return None
+
+
+@law("pattern", long=PIECES)
+def pattern(case: Case) -> str | None:
+    """What a pattern's predicate forbids has no effect, by the fast paths and by the slow twin; its runs of keys cover
+    what it allows."""
+    patterned = [one for one in case.attentions() if _pattern(one[1])]
+    if not patterned:
+        return "no part has a pattern"
+    for letter, part, stack in patterned:
+        asked = _pattern(part)
+        assert asked is not None
+        _runs_cover(asked, case.length, f"pattern: {letter} ({asked.tag})")
+        if part.needs_source:
+            continue
+        for how, effect_LM in _effects(case, part, stack):
+            # A token acts on itself through its query, whether it may see itself or not.
+            hidden_LM = (~_allowed(asked, case.length)).fill_diagonal_(False)
+            require(not (effect_LM * hidden_LM).any(), f"pattern: {letter} ({asked.tag}), {how}: a key that it forbids has an effect")
+            require(bool(effect_LM.any()), f"pattern: {letter} ({asked.tag}), {how}: no key has an effect")
+    return None
+
+
+def _pattern(part: Part.Config) -> Pattern.Config | None:
+    found = getattr(part, "pattern", None)
+    return found if isinstance(found, Pattern.Config) else None
+
+
+def _allowed(asked: Pattern.Config, length: int) -> Tensor:
+    """The predicate, for every query i and key j of a text from its start."""
+    i_L = torch.arange(length)
+    seen_LM = asked.allows(i_L[:, None], i_L[None, :]).expand(length, length)
+    return seen_LM & (i_L[None, :] <= i_L[:, None]) if asked.causal else seen_LM
+
+
+def _runs_cover(asked: Pattern.Config, length: int, what: str) -> None:
+    """Every key that the predicate allows is in a run of its query's tile, with and without earlier keys."""
+    for new, memory in ((length, 0), (length, 7), (1, length)):
+        runs = asked.runs(new, memory)
+        if runs is None:
+            return
+        tiles = -(-new // asked.tile)
+        require(len(runs) == tiles, f"{what}: {len(runs)} tiles of runs for {new} queries, expected {tiles}")
+        allowed_LM = _allowed(asked, memory + new)[memory:]
+        for n, tile in enumerate(runs):
+            missing_LM = allowed_LM[n * asked.tile : (n + 1) * asked.tile].clone()
+            for first, end in tile:
+                missing_LM[:, first:end] = False
+            row = f"the runs of tile {n} miss a key that it allows ({new} new, {memory} earlier)"
+            require(not missing_LM.any(), f"{what}: {row}")
+
+
+def _effects(case: Case, part: Part.Config, stack: Stack.Config) -> Iterator[tuple[str, Tensor]]:
+    """How strongly each key acts on each query in the part alone, as a gradient; by the fast path and by the slow."""
+    built = _alone(case, part, stack)
+    x_1LD = torch.randn(1, case.length, case.config.dim, dtype=torch.float64).requires_grad_()
+    queries = sorted({0, 1, case.length // 2, case.length - 1})
+    for how, slow in (("fast", False),) if case.long else (("fast", False), ("slow", True)):
+        with by_slow_twins() if slow else torch.enable_grad():
+            scene = Scene(torch.arange(case.length)[None])
+            y_1LD, _ = built(x_1LD, scene)
+            effect_LM = torch.zeros(case.length, case.length)
+            for i in queries:
+                (slope,) = torch.autograd.grad(y_1LD[0, i].sum(), x_1LD, retain_graph=True)
+                effect_LM[i] = slope[0].abs().amax(-1)
+        yield how, effect_LM
+
+
+def _alone(case: Case, part: Part.Config, stack: Stack.Config) -> Part:
+    """One attention as it stands in the first slot, with weights of its own."""
+    torch.manual_seed(case.seed)
+    dim = case.config.dim
+    shared = stack.position.build(dim, stack.head_dim(dim)).double()
+    return part.build(stack.slot(dim, shared)).double().eval()
+
+
+@law("position", long=PIECES)
+def position(case: Case) -> str | None:
+    """Where a position acts inside attention, the order of earlier tokens changes what the last one gets."""
+    acting = [one for one in case.attentions() if one[2].position.acts_in_attention and not one[1].needs_source]
+    if not acting:
+        return "no position acts inside an attention"
+    if case.length < 4:
+        return "the text is too short to swap two tokens"
+    for letter, part, stack in acting:
+        built = _alone(case, part, stack)
+        with torch.no_grad():
+            for weight in built.parameters():
+                weight.normal_(std=0.5)
+            x_1LD = torch.randn(1, case.length, case.config.dim, dtype=torch.float64)
+            order = torch.arange(case.length)
+            order[-3], order[-2] = case.length - 2, case.length - 3
+            here, there = (built(x, Scene(torch.arange(case.length)[None]))[0][0, -1] for x in (x_1LD, x_1LD[:, order]))
+        moved = float((here - there).abs().max())
+        require(moved > 1e-9, f"position: {letter} ({part.tag}) takes no notice of position={stack.position.tag}")
+    return None
