@@ -126,6 +126,11 @@ class Part(nn.Module):
             """Numbers in its state, per row, after a pass over `work.memory` tokens and one over `work.length` more."""
             return 0
 
+        @property
+        def state_varies(self) -> bool:
+            """Whether the size of its state depends on learned values; `state_size` is then the most it can be."""
+            return False
+
         def activation_size(self, slot: Slot, work: Work, rows: int = 1) -> int:
             """Numbers certainly held at one time while it computes; a lower bound."""
             return 0

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from sublayer.nn.attention import Pattern
 from sublayer.nn.model import Model
-from sublayer.nn.part import Part
+from sublayer.nn.part import Part, Work
 from sublayer.nn.paths import by_slow_twins
-from sublayer.nn.stack import Stack
+from sublayer.nn.stack import Stack, planned
 from sublayer.nn.state import State
 from sublayer.testing.verdict import LawBroken, same
 
-__all__ = ["Case", "LawBroken", "by_slow_twins", "fed", "same"]
+__all__ = ["Case", "LawBroken", "by_reference", "fed", "same"]
 
 FARTHEST = 1000
 """Tokens of the longest case, for windows so wide that a text beyond their blocks would take too long."""
@@ -102,6 +102,14 @@ class Case:
         return any(_by_blocks(pattern, self.length) for pattern in patterns(self.config))
 
     @property
+    def forgets(self) -> str | None:
+        """An attention that stores nothing of earlier segments, as a reason; None if each stores something."""
+        for letter, part, stack in self.attentions():
+            if not part.needs_source and not part.state_size(stack.slot(self.config.dim), Work(1, 1)):
+                return f"{letter} ({part.tag}) stores nothing of earlier segments"
+        return None
+
+    @property
     def one_way(self) -> bool:
         """Whether it reads from left to right."""
         return self.config.remembers
@@ -147,4 +155,11 @@ def _redrawn(config: Model.Config, seed: int) -> Model:
 def fed(model: Model, x_BLD: Tensor) -> Iterator[None]:
     """The model reads these vectors, whatever the ids."""
     with mock.patch.object(model.embedding, "read", return_value=x_BLD):
+        yield
+
+
+@contextmanager
+def by_reference() -> Iterator[None]:
+    """Every attention by its slow twin, every stack by its plain loop."""
+    with by_slow_twins(), mock.patch.object(planned, "serves", return_value=False):
         yield

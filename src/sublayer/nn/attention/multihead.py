@@ -139,6 +139,10 @@ class MultiHead(Heads):
                 return 0 if self.memory.reach == 0 else self.kernel.state_size(H, G, K)
             return self.memory.state_size(slot, G, K, work, self.reach)
 
+        @property
+        def state_varies(self) -> bool:
+            return self.span.reach is not None
+
         def activation_size(self, slot: Slot, work: Work, rows: int = 1) -> int:
             """Queries, keys and values; and scores where they are formed as a matrix, for a bias or to be weighed."""
             (H, G, K), position = self.sizes(slot.dim), self.position(slot).owner

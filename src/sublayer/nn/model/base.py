@@ -85,10 +85,10 @@ class Model(nn.Module):
             """How many positions it has; None: no end."""
             return least(*(stack.position.end for stack in self.stacks.values()))
 
-        def state_size(self, length: int, memory: int = 0, *, frozen: bool = False) -> int:
-            """Numbers in the state of one row after `memory` tokens and `length` more."""
+        def state_size(self, length: int, memory: int = 0, source: int = 0, *, frozen: bool = False) -> int:
+            """Numbers in the state of one row after a source, `memory` tokens and `length` more."""
             return sum(
-                stack.state_size(self.dim, Work(length, memory, frozen=frozen)) for stack in self.stacks.values()
+                stack.state_size(self.dim, Work(length, memory, source, frozen)) for stack in self.stacks.values()
             )
 
         def cost(self, length: int = 64, memory: int | None = None) -> Cost:

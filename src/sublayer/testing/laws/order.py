@@ -11,7 +11,7 @@ from sublayer.nn.attention import Pattern
 from sublayer.nn.part import Part
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import Stack
-from sublayer.testing.case import Case, by_slow_twins, fed
+from sublayer.testing.case import Case, by_reference, fed
 from sublayer.testing.verdict import PIECES, law, require, same
 
 BOTH_WAYS = "it reads both ways"
@@ -95,7 +95,7 @@ def _effects(case: Case, part: Part.Config, stack: Stack.Config) -> Iterator[tup
     x_1LD = torch.randn(1, case.length, case.config.dim, dtype=torch.float64).requires_grad_()
     queries = sorted({0, 1, case.length // 2, case.length - 1})
     for how, slow in (("fast", False),) if case.long else (("fast", False), ("slow", True)):
-        with by_slow_twins() if slow else torch.enable_grad():
+        with by_reference() if slow else torch.enable_grad():
             scene = Scene(torch.arange(case.length)[None])
             y_1LD, _ = built(x_1LD, scene)
             effect_LM = torch.zeros(case.length, case.length)

@@ -16,8 +16,8 @@ BOTH = ((torch.float64, 1e-10), (torch.float32, 1e-5))
 @law("segmentation", long=PIECES)
 def segmentation(case: Case) -> str | None:
     """Any split into segments equals one pass; where the mathematics depends on the split, the pass it states."""
-    if not case.config.remembers:
-        return NO_STATE
+    if not case.config.remembers or case.forgets:
+        return case.forgets or NO_STATE
     for dtype, tolerance in BOTH:
         model, ids = case.model(dtype), case.ids()
         for cuts in (case.cuts,) if case.long else (case.cuts, (1,) * case.length):

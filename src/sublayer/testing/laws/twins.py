@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
-from sublayer.testing.case import Case, by_slow_twins
+from sublayer.testing.case import Case, by_reference
 from sublayer.testing.verdict import TILES, law, same
 
 
@@ -21,7 +21,7 @@ def oracle(case: Case) -> str | None:
     if not any(case.attentions()):
         return "no part attends"
     fast = run(case, model)
-    with by_slow_twins():
+    with by_reference():
         slow = run(case, model)
     for name, here in fast.items():
         same(here, slow[name], 1e-10, f"oracle: {name}")

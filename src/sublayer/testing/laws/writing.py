@@ -24,6 +24,8 @@ def generation(case: Case) -> str | None:
         return "it does not write"
     if not case.config.head.speaks:
         return f"its head ({case.config.head.tag}) does not score tokens"
+    if case.forgets:
+        return case.forgets
     prompt = max(2, case.length - 3)
     cuts = (prompt, *(1 for _ in range(STEPS)))
     # The native step is fp32; in fp64 the model reads by itself, and mistakes cannot hide behind rounding.
