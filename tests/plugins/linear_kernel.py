@@ -1,4 +1,4 @@
-"""Linear attention with features elu(x) + 1 (Katharopoulos et al. 2020): a state of constant size, work linear in length."""
+"""Linear attention with features elu(x) + 1 (Katharopoulos et al. 2020): constant state, work linear in length."""
 
 import torch
 from torch.nn import functional as F

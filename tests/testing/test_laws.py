@@ -4,7 +4,7 @@ Not the full product: each paper and member tries every law, or its share of the
 law in three on a text longer than all blocks and tiles. What is built is shared.
 """
 
-from functools import lru_cache
+from functools import cache
 from unittest import mock
 from zlib import crc32
 
@@ -16,9 +16,12 @@ from sublayer.nn.config import Config
 from sublayer.nn.feedforward import Dense
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
+from sublayer.nn.position import RelativeXL
+from sublayer.objectives import Objective
 from sublayer.testing import LAWS, Case, LawBroken, around, check, small
 from sublayer.testing.surroundings import FAMILIES, surround
 from sublayer.testing.verdict import Verdict, law
+from sublayer.training.schedule import Schedule
 from tests.testing.members import all_kinds, kinds_in, members, spread
 
 CUTS = [(3, 1, 7, 2), (1,), (5, 6), (2, 2), (7, 1, 1)]
@@ -27,7 +30,7 @@ ATTENTION = {"position", "pattern", "kernel", "memory", "span"}
 """Families whose members try every law; of the others each tries half of them."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def case_of(config_json: str, cuts: tuple[int, ...] = CUTS[0]) -> Case:
     """Papers and members that come to the same model share it."""
     return Case(Model.Config.from_json(config_json), seed=crc32(config_json.encode()) % 10_000, cuts=cuts)
@@ -69,8 +72,10 @@ def test_no_kind_is_left_out():
 
 
 def test_families_of_the_kit_are_known_to_check():
-    families = {kind.family for kind in _subclasses(Config) if kind.__module__.startswith("sublayer.nn.") and kind.family}
-    assert families == FAMILIES.keys() - {"objective"}
+    families = {
+        kind.family for kind in _subclasses(Config) if kind.__module__.startswith("sublayer.nn.") and kind.family
+    }
+    assert families == FAMILIES.keys()
 
 
 def _subclasses(kind: type) -> set[type]:
@@ -84,9 +89,11 @@ def test_check_answers_for_every_law():
 
 
 def test_check_reports_pairs_that_are_refused():
-    findings = check(Part.Config.parse({"kind": "multihead", "heads": 4, "span": {"kind": "adaptive", "limit": 4, "ramp": 2}}))
+    findings = check(
+        Part.Config.parse({"kind": "multihead", "heads": 4, "span": {"kind": "adaptive", "limit": 4, "ramp": 2}})
+    )
     assert findings["oracle"].holds
-    findings = check(sublayer.nn.position.RelativeXL.Config(clamp=6))
+    findings = check(RelativeXL.Config(clamp=6))
     assert "distances to the past only" in findings.refused["both ways"]
     assert "both ways: refused: " in str(findings)
 
@@ -97,9 +104,15 @@ def test_check_takes_a_model():
     assert verdicts["oracle"].holds
 
 
+def test_check_takes_an_objective():
+    findings = check(Objective.Config.parse("next_token"))
+    assert findings["training"].holds
+    assert "sees the token it would have to predict" in findings.refused["both ways"]
+
+
 def test_check_refuses_what_it_knows_nothing_of():
-    with pytest.raises(TypeError, match="the laws know nothing of a schedule .* give a member of part, position"):
-        check(sublayer.training.schedule.Schedule.Config.parse("constant"))
+    with pytest.raises(TypeError, match=r"the laws know nothing of a schedule .* give a member of part, position"):
+        check(Schedule.Config.parse("constant"))
 
 
 def test_a_law_that_compares_nothing_does_not_hold():

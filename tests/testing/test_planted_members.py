@@ -107,7 +107,9 @@ class Average(Part):
 
     def forward(self, x_BLD, scene, state=None):
         x_BLD = x_BLD if scene.valid_BL is None else x_BLD * scene.valid_BL[..., None]
-        one_BL = torch.ones_like(x_BLD[..., :1]) if scene.valid_BL is None else scene.valid_BL[..., None].to(x_BLD.dtype)
+        one_BL = (
+            torch.ones_like(x_BLD[..., :1]) if scene.valid_BL is None else scene.valid_BL[..., None].to(x_BLD.dtype)
+        )
         sum_BLD, count_BL = x_BLD.cumsum(1), one_BL.cumsum(1).expand(len(x_BLD), -1, 1)
         if state is not None:
             sum_BLD, count_BL = sum_BLD + state[0], count_BL + state[1]
@@ -183,7 +185,11 @@ def test_runs_that_miss_a_block():
 
 
 def test_a_pattern_whose_mask_is_wider_than_its_predicate(monkeypatch):
-    monkeypatch.setattr(Strided.Config, "allowed", lambda self, scene, memory: sublayer.nn.attention.Causal.Config().allowed(scene, memory))
+    monkeypatch.setattr(
+        Strided.Config,
+        "allowed",
+        lambda self, scene, memory: sublayer.nn.attention.Causal.Config().allowed(scene, memory),
+    )
     breaks("pattern", STRIDED, "forbids has an effect")
 
 

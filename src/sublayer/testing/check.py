@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from sublayer.nn.config import Config
+from sublayer.nn.model import Model
+from sublayer.objectives import Objective
 from sublayer.testing.case import Case
 from sublayer.testing.laws import LAWS
-from sublayer.testing.surroundings import around, surround
+from sublayer.testing.laws.training import trained
+from sublayer.testing.surroundings import DECODER, ENCODER, around, surround
 from sublayer.testing.verdict import LawBroken, Verdict
 
 
@@ -37,6 +40,8 @@ def check(config: Config, *, seed: int = 0, causal: bool = True) -> Findings:
     in a model that reads both ways.
     """
     found = Findings()
+    if config.family == Objective.Config.family:
+        return _check_objective(config, found)
     if config.family == "part" and not causal:
         models = {"both ways": around(config, causal=False)}  # pyright: ignore[reportArgumentType]
     else:
@@ -49,6 +54,16 @@ def check(config: Config, *, seed: int = 0, causal: bool = True) -> Findings:
             found.add(name, laws_of(Case(model, seed), thorough=n == 0))
         except LawBroken as broken:
             raise LawBroken(f"{broken} ({config.family} {config.tag!r}: {name})") from broken
+    return found
+
+
+def _check_objective(objective: Config, found: Findings) -> Findings:
+    """An objective is tried by training each kind of model that it accepts, on a text."""
+    for name, base in (("left to right", DECODER), ("both ways", ENCODER)):
+        reason = trained(Model.Config.parse(base), objective)  # pyright: ignore[reportArgumentType]
+        if reason:
+            found.refused[name] = reason
+        found.add(name, {"training": Verdict(reason, 0 if reason else 1)})
     return found
 
 

@@ -1,4 +1,4 @@
-"""Surroundings: the small models in which a member of a family is tried. A pair that is refused is reported, not hidden.
+"""Surroundings: small models in which a member of a family is tried. A pair that is refused is reported, not hidden.
 
 Each family names its surroundings by what stands beside the member, as overrides of one plain model.
 """
@@ -56,7 +56,7 @@ def surround(member: Config) -> Tried:
     if member.family not in FAMILIES:
         raise TypeError(
             f"the laws know nothing of a {member.family or 'config'} ({member.tag!r}); give a member of "
-            f"{', '.join(FAMILIES)}"
+            f"{', '.join([*FAMILIES, 'objective'])}"
         )
     tried = Tried()
     for name, (base, changes) in FAMILIES[member.family](member).items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from sublayer.testing.laws import (  # noqa: F401 (each file enters its laws)
-    order,
-    segments,
-    states,
-    pads,
-    learning,
     counts,
     files,
+    learning,
+    order,
+    pads,
+    segments,
+    states,
+    training,
     twins,
     writing,
 )

@@ -55,7 +55,10 @@ def pattern(case: Case) -> str | None:
         for how, effect_LM in _effects(case, part, stack):
             # A token acts on itself through its query, whether it may see itself or not.
             hidden_LM = (~_allowed(asked, case.length)).fill_diagonal_(False)
-            require(not (effect_LM * hidden_LM).any(), f"pattern: {letter} ({asked.tag}), {how}: a key that it forbids has an effect")
+            require(
+                not (effect_LM * hidden_LM).any(),
+                f"pattern: {letter} ({asked.tag}), {how}: a key that it forbids has an effect",
+            )
             require(bool(effect_LM.any()), f"pattern: {letter} ({asked.tag}), {how}: no key has an effect")
     return None
 

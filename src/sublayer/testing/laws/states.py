@@ -77,7 +77,9 @@ def state_size(case: Case) -> str | None:
     varies = any(part.state_varies for stack in config.stacks.values() for part in stack.parts)
     for frozen in (False, True):
         for past in (0, memory.shape[1]):
-            counted = case.batch * config.state_size(length.shape[1], past, SOURCE if config.needs_source else 0, frozen=frozen)
+            counted = case.batch * config.state_size(
+                length.shape[1], past, SOURCE if config.needs_source else 0, frozen=frozen
+            )
             state = _after(case, model, memory[:, :past], length, frozen)
             what = f"state size: {past} tokens, {'frozen, ' if frozen and past else ''}then {length.shape[1]} more"
             if past or not frozen:

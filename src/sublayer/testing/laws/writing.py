@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -36,25 +38,20 @@ def generation(case: Case) -> str | None:
             whole = model.head(case.read(model, ids, **case.as_cut(cuts)))[:, prompt - 1 :]
             same(by_engine(case, model, ids, prompt, native), whole, tolerance, what)
             if not case.long:
-                same(_unfrozen(case, model, ids, prompt), whole, tolerance, f"generation: not frozen, {dtype}")
+                unfrozen = by_engine(case, model, ids, prompt, native=False, frozen=False)
+                same(unfrozen, whole, tolerance, f"generation: not frozen, {dtype}")
                 _ragged(case, model, ids, prompt, native, f"{what}, prompts of two lengths")
     return None
 
 
-def _unfrozen(case: Case, model: Model, ids: Tensor, prompt: int) -> Tensor:
-    cuts = (prompt, *(1 for _ in range(ids.shape[1] - prompt)))
-    return model.head(case.read_in_segments(model, ids, cuts))[:, prompt - 1 :]
-
-
-def by_engine(case: Case, model: Model, ids: Tensor, prompt: int, native: bool, skip: int = 0) -> Tensor:
+def by_engine(
+    case: Case, model: Model, ids: Tensor, prompt: int, native: bool, *, frozen: bool = True, skip: int = 0
+) -> Tensor:
     """Scores of the engine after the prompt and after each further token; `skip`: tokens the second row lacks."""
-    rows = ids.tolist()
-    prompts = [row[skip if n else 0 : prompt] for n, row in enumerate(rows)]
-    source = case.source(batch=len(rows))
-    request = GenerationRequest.of(
-        model, prompts, ids.shape[1] - prompt, source=None if source is None else source.tolist()
-    )
-    reader = read_prompts(request, native)
+    prompts = [row[skip if n else 0 : prompt] for n, row in enumerate(ids.tolist())]
+    source = case.source(batch=len(prompts))
+    asked: dict[str, Any] = {"tokens": ids.shape[1] - prompt, "source": None if source is None else source.tolist()}
+    reader = read_prompts(GenerationRequest.of(model, prompts, **asked), native, frozen=frozen)
     scores = [reader.scores_BV.clone()]
     for ids_B in ids[:, prompt:].unbind(1):
         reader.read(ids_B)
