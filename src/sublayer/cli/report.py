@@ -19,6 +19,7 @@ def report(
     svg: str | None = None,
     sample: int = 120,
     open: Literal["yes", "no"] = "no",
+    plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """One HTML page about runs, searches, comparisons, reproductions, supernets and proxies; no network.
@@ -40,12 +41,16 @@ def report(
         Number of tokens that the best models write as a sample; 0 for none.
     open
         yes: open the page in a browser at the end.
+    plugin
+        A module with parts or papers of your own; may be given more than once.
     json
         Print JSON.
     """
     import_torch()
     import sublayer
+    from sublayer.cli.words import load_plugins
 
+    load_plugins(plugin or [])
     made = sublayer.report(folders, out, png=png, svg=svg, sample=sample)
     _print_json(made) if json else _print(made)
     if open == "yes":

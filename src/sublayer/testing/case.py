@@ -105,7 +105,8 @@ class Case:
     def forgets(self) -> str | None:
         """An attention that stores nothing of earlier segments, as a reason; None if each stores something."""
         for letter, part, stack in self.attentions():
-            if not part.needs_source and not part.state_size(stack.slot(self.config.dim), Work(1, 1)):
+            reads_back = not part.needs_source and not part.both_ways
+            if reads_back and not part.state_size(stack.slot(self.config.dim), Work(1, 1)):
                 return f"{letter} ({part.tag}) stores nothing of earlier segments"
         return None
 
