@@ -18,6 +18,11 @@ class EluKernel(Kernel):
     class Config(Kernel.Config, tag="elu_kernel"):
         own_state = True
 
+        def check(self, pattern, memory, span):
+            super().check(pattern, memory, span)
+            if not pattern.causal:
+                raise ValueError(f"kernel={self.tag} reads left to right, but pattern={pattern.tag} does not")
+
         def flops(self, heads, groups, head_dim, length, pairs):
             chunks = [min(CHUNK, length - start) for start in range(0, length, CHUNK)]
             near = sum(4 * heads * head_dim * size * size for size in chunks)
@@ -30,9 +35,6 @@ class EluKernel(Kernel):
     def forward(self, q_BHLK, k_BGMK, v_BGMK, view, state=None):
         q, k, v = self._features(q_BHLK, k_BGMK, v_BGMK, view)
         sums, norms = self._start(q) if state is None else state
-        if not view.pattern.causal:
-            sums, norms = sums + k.transpose(-1, -2) @ v, norms + k.sum(2)[..., None]
-            return q @ sums / (q @ norms).clamp(min=1e-9), (sums, norms)
         written = []
         for here, keys, values in zip(*(x.split(CHUNK, dim=2) for x in (q, k, v)), strict=True):
             weights = (here @ keys.transpose(-1, -2)).tril()
@@ -46,14 +48,12 @@ class EluKernel(Kernel):
         """Token after token, the sums written out."""
         q, k, v = self._features(q_BHLK, k_BGMK, v_BGMK, view)
         sums, norms = self._start(q) if state is None else state
-        rows = []
+        written = []
         for t in range(q.shape[2]):
             sums = sums + k[:, :, t, :, None] * v[:, :, t, None, :]
             norms = norms + k[:, :, t, :, None]
-            rows.append((sums, norms))
-        rows = rows if view.pattern.causal else [rows[-1]] * len(rows)
-        read = [(q[:, :, t, None] @ s) / (q[:, :, t, None] @ z).clamp(min=1e-9) for t, (s, z) in enumerate(rows)]
-        return torch.cat(read, dim=2), (sums, norms)
+            written.append(q[:, :, t, None] @ sums / (q[:, :, t, None] @ norms).clamp(min=1e-9))
+        return torch.cat(written, dim=2), (sums, norms)
 
     def _features(self, q_BHLK, k_BGMK, v_BGMK, view):
         """By query head; a padded key has no weight."""

@@ -1,7 +1,6 @@
 """Every member of every family, from the registries: a new one is tried by existing."""
 
 from collections.abc import Iterator
-from itertools import count
 
 from sublayer.nn.attention import Pattern, Span
 from sublayer.nn.attention.kernel import Kernel
@@ -47,12 +46,13 @@ def _member(kind: type[Config]) -> Config:
 
 
 def spread(number: int, models: dict[str, Model.Config], share: int) -> Iterator[tuple[str, Model.Config, bool]]:
-    """Laws spread over models: each law once, in the models by turns; one of `share` laws, and of those one of three
-    on a long text. `number`: of the member, so that neighbours get different laws."""
-    for turn, (n, law) in zip(count(number), enumerate(LAWS), strict=False):
+    """Laws spread over models: one of `share` laws, each in another of the models, and one of three on a long text.
+    `number`: of the member, so that neighbours get different laws."""
+    tried = list(models.values())
+    for n, law in enumerate(LAWS):
+        turn = n + number
         if turn % share == 0:
-            model = list(models.values())[(turn // share + n) % len(models)]
-            yield law, model, turn % 3 == 0
+            yield law, tried[(turn // share) % len(tried)], turn % 3 == 0
 
 
 def kinds_in(config: Config) -> set[tuple[str, str]]:

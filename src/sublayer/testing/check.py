@@ -53,7 +53,7 @@ def check(config: Config, *, seed: int = 0, causal: bool = True) -> Findings:
         try:
             found.add(name, laws_of(Case(model, seed), thorough=n == 0))
         except LawBroken as broken:
-            raise LawBroken(f"{broken} ({config.family} {config.tag!r}: {name})") from broken
+            raise LawBroken(f"{broken} (tried with: {name})" if n else str(broken)) from broken
     return found
 
 

@@ -41,7 +41,7 @@ def padded_loss(case: Case) -> str | None:
             target = model.head.example_target(ids, valid)
             together = model.head.loss(h_BLD, target, valid_BL=valid)
             losses, counts = zip(*(_alone(case, model, ids, row, real) for row in (0, 1)), strict=True)
-            mean = sum(loss * count for loss, count in zip(losses, counts, strict=True)) / sum(counts)
+            mean = torch.stack(losses) @ torch.tensor(counts, dtype=losses[0].dtype) / sum(counts)
             same(together, mean, 1e-10, f"padded loss: {side}")
             one = model.head.loss(h_BLD[1:], target[1:], valid_BL=valid[1:])
             same(one, losses[1], 1e-10, f"padded loss: the padded row, {side}")

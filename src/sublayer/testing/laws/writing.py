@@ -24,8 +24,9 @@ def generation(case: Case) -> str | None:
     one length and of several."""
     if not case.config.writes:
         return "it does not write"
-    if not case.config.head.speaks:
-        return f"its head ({case.config.head.tag}) does not score tokens"
+    head = case.model(torch.float32).config.head
+    if not head.speaks:
+        return f"its head ({head.tag}) does not score tokens"
     if case.forgets:
         return case.forgets
     prompt = max(2, case.length - 3)
