@@ -133,5 +133,5 @@ def test_it_is_compared_and_reported(run, outsider, folder):
 
 def test_it_is_searched(run, outsider, folder):
     space = ("gpt2", "layout=sf|(sf)x2", "dim=16", "f.inner=32|48", "s.heads=2", *model_keys(outsider))
-    run("search", *space, "--data", "book.txt", "--out", "s", "--population", "4", "--iterations", "1")
+    run("search", *space, "--data", "book.txt", "--out", "s", "--population", "5", "--iterations", "1")
     assert (folder / "s" / "front.json").exists()

@@ -42,6 +42,8 @@ class TwoLevel(Memory):
 
     def _seen(self, scene, earlier):
         """The slots stand before the first token, in a row; they are never padding."""
+        if scene.even and earlier == scene.start:
+            return scene  # all tokens are there, so the slots' positions are the ones before theirs anyway
         i_BM, valid_BM = scene.positions(earlier), scene.valid(earlier)
         valid_BM = torch.ones_like(i_BM, dtype=torch.bool) if valid_BM is None else valid_BM
         before = torch.arange(-self.config.count, 0, device=i_BM.device).expand(len(i_BM), -1)
