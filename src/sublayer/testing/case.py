@@ -14,8 +14,8 @@ from torch import Tensor
 from sublayer.nn.attention import Pattern
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part, Work
-from sublayer.nn.paths import by_slow_twins
-from sublayer.nn.stack import Stack, planned
+from sublayer.nn.paths import by_slow_twins as by_reference
+from sublayer.nn.stack import Stack
 from sublayer.nn.state import State
 from sublayer.testing.verdict import LawBroken, same
 
@@ -156,11 +156,4 @@ def _redrawn(config: Model.Config, seed: int) -> Model:
 def fed(model: Model, x_BLD: Tensor) -> Iterator[None]:
     """The model reads these vectors, whatever the ids."""
     with mock.patch.object(model.embedding, "read", return_value=x_BLD):
-        yield
-
-
-@contextmanager
-def by_reference() -> Iterator[None]:
-    """Every attention by its slow twin, every stack by its plain loop."""
-    with by_slow_twins(), mock.patch.object(planned, "serves", return_value=False):
         yield
