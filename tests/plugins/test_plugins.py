@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from sublayer.cli import main
+from sublayer.nas import on_device
 from sublayer.nn.config import Config
 from sublayer.testing import check
 from sublayer.testing.surroundings import DECODER
+from tests.cli.test_search import Counted, measure
 from tests.training.tiny import TEXT
 
 HERE = Path(__file__).parent
@@ -131,7 +133,10 @@ def test_it_is_compared_and_reported(run, outsider, folder):
     assert "<!doctype html>" in (folder / "page.html").read_text(encoding="utf-8")[:20]
 
 
-def test_it_is_searched(run, outsider, folder):
+def test_it_is_searched(run, outsider, folder, monkeypatch):
+    """On a device whose times are counted: `measure` above tries the processes that time models."""
+    monkeypatch.setattr(on_device, "Predictor", Counted)
+    monkeypatch.setattr(on_device, "measure", measure)
     space = ("gpt2", "layout=sf|(sf)x2", "dim=16", "f.inner=32|48", "s.heads=2", *model_keys(outsider))
     run("search", *space, "--data", "book.txt", "--out", "s", "--population", "5", "--iterations", "1")
     assert (folder / "s" / "front.json").exists()
