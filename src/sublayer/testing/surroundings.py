@@ -12,6 +12,7 @@ from typing import Any
 from sublayer.nn.config import Config, ConfigError
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
+from sublayer.nn.position import Position
 from sublayer.testing.small import small
 
 FEEDFORWARD = {"kind": "dense", "inner": 24}
@@ -124,6 +125,10 @@ def _positions(position: Config) -> Surroundings:
     }
 
 
+def _scalings(scaling: Config) -> Surroundings:
+    return _positions(Position.Config.parse({"kind": "rotary", "scaling": scaling.dump()}))
+
+
 def _patterns(pattern: Any) -> Surroundings:
     if not pattern.causal:
         return _with(ENCODER, pattern, "s.pattern", rotary={"position": "rotary"}, alibi={"position": "alibi"})
@@ -229,6 +234,7 @@ def _models(model: Any) -> Surroundings:
 FAMILIES: dict[str, Callable[[Any], Surroundings]] = {
     "part": _parts,
     "position": _positions,
+    "rotary_scaling": _scalings,
     "pattern": _patterns,
     "kernel": _kernels,
     "memory": _memories,

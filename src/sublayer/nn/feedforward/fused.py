@@ -55,8 +55,8 @@ def why_not(part: Dense, mode: paths.Mode) -> str | None:
 
 
 def serves(part: Dense, norm: nn.Module | None, x: Tensor) -> bool:
-    """Whether a gradient is wanted, and only the activation stands between norm and matrices: no dropout, no other layer
-    in place of a matrix. Autocast handles matrices one by one."""
+    """Whether a gradient is wanted, and only the activation stands between norm and matrices: no dropout, no layer in
+    place of a matrix. Autocast handles matrices one by one."""
     if not torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or transformed():
         return False
     if part.activation not in ACT or (part.training and not isinstance(part.drop, nn.Identity)):

@@ -18,14 +18,16 @@ def gradients(case: Case) -> str | None:
         torch.manual_seed(case.seed)
         model = case.config.build().to(dtype).eval()
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        for step in range(3 if dtype == torch.float32 else 1):
+        for step in range(3):
             optimiser.zero_grad(set_to_none=True)
             loss(model, case, step).backward()
             for name, weight in model.named_parameters():
                 require(weight.grad is not None, f"gradients: {name} gets none")
                 assert weight.grad is not None
                 require(bool(weight.grad.isfinite().all()), f"gradients: {name} has one that is not finite, in {dtype}")
-                zeros = step == 2 and not weight.grad.any()
+                # A single number (ReZero's) may come to 0 in bf16 because its terms cancel to the last of few digits.
+                counts = weight.numel() > 1 or dtype == torch.float32
+                zeros = step == 2 and counts and not weight.grad.any()
                 require(not zeros, f"gradients: {name} has all zeros after two steps, in {dtype}")
             optimiser.step()
     return None
