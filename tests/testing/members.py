@@ -9,7 +9,7 @@ from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import Memory
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
-from sublayer.nn.position import Position
+from sublayer.nn.position import Position, RotaryScaling
 from sublayer.nn.residual import Add, Norm, Residual
 from sublayer.nn.stack import Stack
 from sublayer.nn.stack.compose import Compose
@@ -18,8 +18,26 @@ from sublayer.testing.small import small_member
 from sublayer.testing.surroundings import DECODER, ENCODER, FAMILIES, _translator
 
 CLUSTERS = {"cutoffs": [17, 37]}
-BASES = [Part, Position, Pattern, Kernel, Memory, Span, Residual, Norm, Add, Embedding, Head, Stack, Compose, Model]
+BASES = [
+    Part,
+    Position,
+    RotaryScaling,
+    Pattern,
+    Kernel,
+    Memory,
+    Span,
+    Residual,
+    Norm,
+    Add,
+    Embedding,
+    Head,
+    Stack,
+    Compose,
+    Model,
+]
 SETTINGS: dict[str, dict[str, dict]] = {
+    "rotary_scaling": {name: {"factor": 2.0, "length": 5} for name in ("dynamic", "yarn", "llama3")}
+    | {"linear": {"factor": 2.0}},
     "span": {"adaptive": {"limit": 4, "ramp": 2, "start": 0.25}},
     "embedding": {"adaptive": {**CLUSTERS, "factor": 2}, "factorised": {"rank": 12}},
     "head": {"adaptive_softmax": {**CLUSTERS, "factor": 2}},

@@ -118,8 +118,7 @@ def _check_memory(config: Model.Config, memory: int, carry: bool | None) -> None
 
 def min_limit(config: Model.Config) -> int | None:
     """The fewest positions of any stack; None: no stack has a last position."""
-    limits = (getattr(stack.position, "limit", None) for stack in config.stacks.values())
-    return min((limit for limit in limits if limit is not None), default=None)
+    return config.end
 
 
 def _check_positions(config: Model.Config, targets: int, length: int, lane: int | None) -> None:

@@ -79,7 +79,7 @@ class Objective(nn.Module):
 
     def loss(self, h_BLD: Float[Tensor, "B L D"], batch: Batch) -> Float[Tensor, ""]:
         """The mean over the targets of a posed batch, in nats."""
-        return self.model.head.loss(h_BLD, batch.targets_BL, batch.weights_BL, self.smoothing)
+        return self.model.head.loss(h_BLD, batch.targets_BL, batch.weights_BL, self.smoothing, batch.valid_BL)
 
     def observe(self, h_BLD: Float[Tensor, "B L D"], batch: Batch) -> dict[str, Tensor]:
         """In eval mode: what the meter needs beside the losses, by name."""

@@ -86,7 +86,7 @@ def check_carry(model: Model.Config, config: TrainConfig, data: Data | None = No
     if not carries(model, config, data):
         return
     for stack in model.stacks.values():
-        if getattr(stack.position, "limit", None) is not None:
+        if stack.position.end is not None:
             raise ConfigError(
                 f"train.carry: positions are counted on from batch to batch, and {stack.position.tag} positions end; "
                 "use train.carry=false, or a position without end, such as rotary"
