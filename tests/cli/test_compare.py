@@ -83,7 +83,7 @@ def test_equal_parameters_and_learning_rates(run):
         (("gpt2", "llama", "--steps", "0"), "--steps 0: expected a number above 0"),
         (("gpt2", "llama", "--steps", "1", "--seeds", "0"), "seeds: none"),
         (("gpt2", "llama", "--steps", "1", "--seeds", f"1,{2**64}"), "train.seed: input should be less than"),
-        (("gpt2", "llama", "--steps", "1", "--seeds", "x"), "--seeds 'x': expected how many"),
+        (("gpt2", "llama", "--steps", "1", "--seeds", "x"), "--seeds 'x': expected a number of seeds"),
         (("gpt2", "llama", "--steps", "1", "--lr", "fast"), "--lr 'fast': expected a number"),
         (("gpt2", "llama", "--steps", "1", "--workers", "0"), "workers=0: at least 1"),
         (("gpt2", "gpt2 'dim", "--steps", "1"), "is not a variant"),
