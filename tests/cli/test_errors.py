@@ -21,7 +21,7 @@ import pytest
         (["show", "gpt2", "layout=(sf)x3", "s.heads=2,2"], r"2 values for 3 occurrences of 's'"),
         (
             ["show", "bert-base", "position=relative_xl"],
-            r"relative_xl .*looks both ways; use position=shaw or position=rotary",
+            r"relative_xl .*looks both ways; use position=shaw",
         ),
         (["show", "gpt2", "s.pattern=full"], r"full looks both ways.*; use pattern=causal"),
         (["show", "gpt2", "f=cross"], r"alphabet\.f: cross needs a source"),
