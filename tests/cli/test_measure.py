@@ -40,7 +40,7 @@ def test_a_device_too_noisy_is_refused(refuse, monkeypatch):
         ([], "no model is named"),
         (["gtp2"], "did you mean"),
         (["gpt2", "--length", "0"], "length"),
-        (["gpt2", "--length", "100000"], "learned positions"),
+        (["gpt2", "--length", "100000"], "the model has 1024 positions"),
         (["llama", "dim=512", "--length", "1000000", "--batch", "60000"], "a pass needs"),
         (["gpt2", "--seconds", "-1"], "seconds=-1"),
         (["gpt2", "--seconds", "inf"], "seconds=inf: repeats take time, and have to end"),
