@@ -57,10 +57,10 @@ def test_wrong_input_shows_no_traceback():
 def test_a_mistake_of_ours_is_not_taken_for_one_of_the_users(monkeypatch):
     """An abstract method that was reached has nothing to say to a user."""
 
-    def unfinished(*_):
+    def unfinished(*_, **__):
         raise NotImplementedError
 
-    monkeypatch.setattr("sublayer.config", unfinished)
+    monkeypatch.setattr("sublayer.describe", unfinished)
     with pytest.raises(NotImplementedError):
         main(["show", "gpt2"])
 

@@ -49,7 +49,7 @@ def test_a_claim_from_the_command_line(run, tmp_path):
         (("feedback/walk",), "unknown claim 'feedback/walk'; did you mean feedback/random-walk"),
         ((WALK, "dim"), "'dim' is not a change; write key=value"),
         ((WALK, "dim=7"), "dim"),
-        ((WALK, "--seeds", "some"), "--seeds 'some': expected how many, or which"),
+        ((WALK, "--seeds", "some"), "--seeds 'some': expected a number of seeds"),
         ((WALK, "train.grow_from=120"), "train.grow_from=120: episodes of task:random-walk have up to"),
     ],
 )

@@ -92,7 +92,7 @@ def test_wrong_words_need_no_torch(verb):
         (["gpt2", "train.steps"], r"'train\.steps' is not a change; write key=value"),
         (["gpt2", "--out", "book.txt"], r"book\.txt: a file is there; choose another folder"),
         (["gpt2", "--processes", "0"], r"processes=0"),
-        (["transformer"], r"plain text has no pairs of source and target"),
+        (["transformer"], r"has no objective for a text"),
         (["gpt2", "--plugin", "no_such_parts"], r"plug-in 'no_such_parts' cannot be imported"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

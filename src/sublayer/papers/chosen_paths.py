@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from sublayer.nn import paths
 from sublayer.nn.model import Model
@@ -38,7 +39,7 @@ class ChosenPath:
 
 
 def chosen_paths(config: Model.Config) -> list[ChosenPath]:
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutDraws():
         model = config.build()
     rows: list[ChosenPath] = []
     if config.writes and paths.registered("generation"):
@@ -57,6 +58,13 @@ def chosen_paths(config: Model.Config) -> list[ChosenPath]:
     for row in rows:  # in the order of their first: attention and feed-forward alternate in most stacks
         equal[row] = equal.get(row, 0) + 1
     return [replace(row, count=count) for row, count in equal.items()]
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Weights without numbers need none drawn; PyTorch would load its compiler for that."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func in (torch.Tensor.normal_, torch.Tensor.uniform_) else func(*args, **(kwargs or {}))
 
 
 def _dumped(choice: paths.Choice | None) -> dict[str, Any] | None:
