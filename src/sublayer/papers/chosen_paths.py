@@ -64,7 +64,10 @@ class _WithoutDraws(TorchFunctionMode):
     """Weights without numbers need none drawn; PyTorch would load its compiler for that."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return args[0] if func in (torch.Tensor.normal_, torch.Tensor.uniform_) else func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        if func in (torch.Tensor.normal_, torch.Tensor.uniform_) or getattr(func, "__module__", "") == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
 
 
 def _dumped(choice: paths.Choice | None) -> dict[str, Any] | None:
