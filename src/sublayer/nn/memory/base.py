@@ -42,7 +42,7 @@ class Memory(nn.Module):
         hidden: ClassVar[bool] = False
         """Whether it stores what the sublayer receives, to be projected again, rather than keys and values."""
         recalls: ClassVar[bool] = False
-        """Whether a stack that owns its own memory (Feedback) can store in its place what this one would."""
+        """Whether a stack with a memory of its own (Feedback) can store what this one would."""
 
         @property
         def reach(self) -> int | None:

@@ -106,7 +106,7 @@ class GlobalTerms(Position):
 def skew(by_distance_BHLM: Float[Tensor, "B H L M"]) -> Float[Tensor, "B H L M"]:
     """From column = distance (falling to 0) to column = key: row a moves left by L−1−a. What moves in is future.
 
-    One column of padding and a reshape do it: in the padded flat array, each row starts one place later.
+    One column of padding and a reshape do it: in the padded flat array, each row starts one entry later.
     """
     B, H, L, M = by_distance_BHLM.shape
     padded = nn.functional.pad(by_distance_BHLM, (1, 0)).view(B, H, M + 1, L)
