@@ -11,7 +11,7 @@ WORTH = 2**16
 
 
 def worthwhile(work: int, sublayers: int) -> int:
-    """The least of torch's threads, the processors and what the work pays for; `work`: multiplications of all sublayers."""
+    """The least of torch's threads, processors and what `work`, multiplications of all sublayers, is worth."""
     return max(1, min(torch.get_num_threads(), _processors(), work // (sublayers * WORTH)))
 
 

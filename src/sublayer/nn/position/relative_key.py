@@ -21,8 +21,8 @@ class RelativeKey(Position):
         clip: Count = 512
         """Distances beyond this share one vector."""
         spread: Spread = "fixed"
-        """Initial deviation of the vectors: 0.02, or 1, with which each head prefers distances of its own from the first
-        step on."""
+        """Initial deviation of the vectors: 0.02, or 1, with which each head prefers distances of its own from the
+        first step on."""
 
         def build(self, dim: int, head_dim: int) -> Position:
             return KeyTable(self, head_dim)
