@@ -22,7 +22,7 @@ from sublayer.nn.config import Config, Count
 
 
 class Beam(Config, tag="beam"):
-    """How texts grow, and how they rank: by log p(y)/lp(|y|), |y| the number of ids, those of the stop sequence included."""
+    """How texts grow, and how they rank: by log p(y)/lp(|y|), |y| the number of ids, stop sequence included."""
 
     width: Count = 4
     """Texts that grow side by side."""
@@ -105,7 +105,7 @@ class BeamRow:
         return sorted(self.ended, key=lambda text: -text.score)[: self.search.width]
 
     def grow(self, log_probs_NV: Float[Tensor, "N V"]) -> list[tuple[int, int]]:
-        """One id more for the best texts: which of the growing each comes from, and the id. Empty when the search is over."""
+        """One id more for the best texts: which of the growing each comes from, and the id. Empty at the end."""
         before, width, length = self.growing, self.search.width, len(self.growing[0][0]) + 1
         self.growing, steps = [], []
         for rank, (origin, token, log_prob) in enumerate(self._candidates(log_probs_NV, before)):

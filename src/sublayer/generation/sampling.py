@@ -86,7 +86,7 @@ def penalise(scores_BV: Float[Tensor, "B V"], seen_BV: Bool[Tensor, "B V"], pena
 
 
 def temper(scores_BV: Float[Tensor, "B V"], temperature: float) -> Float[Tensor, "B V"]:
-    """Scores over the temperature, in float64 from here on. The best is moved to 0, so that no temperature overflows."""
+    """Scores over the temperature, in float64 from here on; the best is moved to 0, so that none overflows."""
     scores_BV = scores_BV.double()
     return (scores_BV - scores_BV.amax(1, keepdim=True)) / temperature
 

@@ -18,7 +18,7 @@ AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 LARGE = 2**30
 """Most bytes of weights that are copied into another layout."""
-MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
+EVERY_MODULE = frozenset(vars(nn.Module()))
 """Attributes that every module has."""
 
 
@@ -50,9 +50,7 @@ def _twin(module: nn.Module, done: dict[int, Any], steps: bool) -> Any:
     if steps and _gains_from_columns(module):
         parameters["weight"] = column_major(module.weight)  # pyright: ignore[reportArgumentType]
     # Attributes that refer to modules of another owner.
-    others = {
-        name: _twin_of(value, done, steps) for name, value in vars(module).items() if name not in MODULE_ATTRIBUTES
-    }
+    others = {name: _twin_of(value, done, steps) for name, value in vars(module).items() if name not in EVERY_MODULE}
     own = {"_modules": children, "_parameters": parameters, "_compiled_call_impl": None, "training": False}
     # Plain attributes are found directly, without Module.__getattr__.
     vars(twin).update({**vars(module), **others, **module._buffers, **parameters, **children, **own})

@@ -133,7 +133,7 @@ class Within(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: int) -> Tensor:
-        # Not by save_for_backward: it runs once per pass, so a recomputed (checkpointed) sublayer would not save it again.
+        # Not by save_for_backward: this runs once per pass; sublayers recomputed in backward would not run it again.
         ctx.below, ctx.above, ctx.limit = x < 0, x > 1, limit
         return x.clamp(0, 1) * limit
 
