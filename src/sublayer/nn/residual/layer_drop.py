@@ -17,7 +17,7 @@ from sublayer.nn.scene import Scene
 
 
 class LayerDrop(Residual):
-    """In training, x instead of sublayer(x) with probability `rate` (Fan et al. 2020); its state advances either way."""
+    """In training, x instead of sublayer(x) with probability `rate` (Fan et al. 2020); the state advances anyway."""
 
     class Config(Residual.Config, tag="layer_drop"):
         rate: Annotated[float, Field(ge=0, le=1)] = 0.1
