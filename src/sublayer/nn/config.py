@@ -157,7 +157,7 @@ class Config(BaseModel, metaclass=_ConfigType):
 
     @classmethod
     def parse(cls, data: Any, path: str = "") -> Self:
-        """A config from plain data; `path` stands in front of every error's path."""
+        """A config from plain data; `path` is put before every error's path."""
         try:
             return cls._look_up(data) if not cls.tag else cls.model_validate(data)  # pyright: ignore[reportReturnType]
         except ValidationError as error:
@@ -208,7 +208,7 @@ class Config(BaseModel, metaclass=_ConfigType):
         return self.override({**(changes or {}), **fields})
 
     def override(self, changes: Mapping[str, Any], path: str = "") -> Self:
-        """Apply dotted `changes` one after another, then check the whole; `path` stands in front of every error's."""
+        """Apply dotted `changes` one after another, then check the whole; `path` is put before every error's."""
         data = self.model_dump(mode="json", context=WHOLE)
         for key, value in changes.items():
             self._change(data, key, value, path)

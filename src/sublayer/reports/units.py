@@ -82,7 +82,7 @@ def time(most: float) -> Scale:
 
 
 def percent(predicted: float | None, measured: float | None) -> float | None:
-    """By how much a prediction is off, of what was measured."""
+    """Error of a prediction as a share of the measurement."""
     if predicted is None or not measured or not math.isfinite(predicted / measured):
         return None
     return 100 * (predicted / measured - 1)

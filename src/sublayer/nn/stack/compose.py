@@ -1,6 +1,6 @@
 """Compositions: what a Feedback memory is made of, one vector per token from the outputs of all layers.
 
-Layer 0 is the embedding, layer l what leaves the l-th repeat of the layout. Most compositions give one stream of
+Layer 0 is the embedding, layer l the output of the l-th repeat of the layout. Most compositions give one stream of
 vectors that all layers read; some give each layer a stream of its own.
 """
 

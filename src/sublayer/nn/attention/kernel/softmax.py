@@ -1,6 +1,6 @@
 """Softmax attention. `reference.py` is the slow twin of `attend`.
 
-Facts this file stands on: SDPA's `is_causal` is aligned to the top left, wrong with a cache, so it is used only without
+Facts this file relies on: SDPA's `is_causal` is aligned to the top left, wrong with a cache, so it is used only without
 one; a row that may see nothing gives zeros.
 """
 
