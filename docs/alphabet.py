@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from tables import code, first_lines, table
 
 from sublayer.nas import supernet
-from sublayer.nn.attention import Pattern, Span
+from sublayer.nn.attention import Kernel, Pattern, Span
 from sublayer.nn.config import Config
 from sublayer.nn.embedding import Embedding, Head
-from sublayer.nn.memory import Remember
+from sublayer.nn.memory import Memory
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
 from sublayer.nn.position import Position
@@ -25,12 +25,17 @@ from sublayer.nn.residual import Add, Norm, Residual
 from sublayer.nn.stack import Stack
 
 assert supernet  # whose stack is one of the kinds
-FAMILIES = (Part, Pattern, Span, Remember, Position, Residual, Norm, Add, Embedding, Head, Stack, Model)
-SAID = "Every kind of every family: its name is what a config file or an override takes, as in `position=rotary`."
+FAMILIES = (
+    *(Part, Kernel, Pattern, Span, Memory, Position),
+    *(Residual, Norm, Add, Embedding, Head, Stack, Model),
+)
+INTRODUCTION = (
+    "Every kind of every family: its name is what a config file or an override takes, as in `position=rotary`."
+)
 
 
 def page() -> str:
-    sections = ["# The alphabet", SAID]
+    sections = ["# The alphabet", INTRODUCTION]
     for owner in FAMILIES:
         base = owner.Config
         sections += [f"## {base.family}", first_lines(inspect.getmodule(owner))]

@@ -212,7 +212,7 @@ def test_the_alphabet_lists_every_kind(cards):
 
     page = cards.cards()["alphabet.md"]
     assert all(f"#position-{kind}" in page for kind in Position.Config.registry)
-    assert "| `clamp` | int or none | — | Distances beyond this look alike" in page
+    assert "| `clamp` | int or none | — | Distances beyond this share one vector" in page
 
 
 def links(text: str) -> set[str]:

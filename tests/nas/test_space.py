@@ -123,7 +123,7 @@ def test_fixed_keys_and_more_choices():
         ({}, (), "the space is empty: nothing is to be chosen"),
         ({"dmi": "1|2"}, (), "unknown key 'dmi'; did you mean dim"),
         ({"dim": "each(1|2)"}, (), r"dim: each\(…\) is for a field of a letter"),
-        ({"dim": "64|128"}, ("f.inner>dim",), r"f\.inner is not chosen"),
+        ({"dim": "64|128"}, ("f.inner>dim",), r"f\.inner is not a choice"),
         ({"dim": "64|128", "f.inner": "64|128"}, ("f.inner>position",), "position is not one number"),
         ({"layout": "(sf)x0|s"}, (), "a repeat is at least 1"),
     ],

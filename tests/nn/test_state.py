@@ -89,5 +89,5 @@ def test_a_consumed_state_says_what_to_do():
 
 def test_segments_must_add_up():
     model = small(sublayer.config("transformer-xl-base")).build()
-    with pytest.raises(ValueError, match=r"lengths \(2, 2\) add up to 4, the input has 5 places"):
+    with pytest.raises(ValueError, match=r"lengths \(2, 2\) add up to 4, the input has 5 tokens"):
         model(torch.zeros(1, 5, dtype=torch.long), segments=(2, 2))

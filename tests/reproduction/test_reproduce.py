@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from sublayer.comparison import ComparisonRow
-from sublayer.comparison.request import settle
+from sublayer.comparison.request import resolve
 from sublayer.data import Data
 from sublayer.keys import split
 from sublayer.reproduction import ClaimResult, Finding, claims, find, job, reproduce
@@ -31,7 +31,7 @@ def test_every_claim_can_be_begun(claim, tmp_path):
     model, of = split(claim.changes)
     few = {"episodes": 100, "valid": 4, "test": 4} if claim.data.startswith("task:") else {}
     data = Data.Config.guess(claim.data).override({**of["data"], **few}, "data")
-    request = settle(claim.variants, data, tmp_path / "out", model, of["train"], seeds=(0,))
+    request = resolve(claim.variants, data, tmp_path / "out", model, of["train"], seeds=(0,))
     names = [variant.name for variant in request.variants]
     for finding in claim.findings:
         assert {name for pair in finding.order for name in pair} <= set(names)

@@ -157,7 +157,7 @@ def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mappin
 
 
 def _reading(model: FrontModel, name: str, limits: Mapping[str, float]) -> Any:
-    """Red where the measurement exceeds the limit that the prediction kept."""
+    """Red where the measurement exceeds the limit that the prediction met."""
     from rich.text import Text
 
     from sublayer.nas.units import write

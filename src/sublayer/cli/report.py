@@ -74,7 +74,7 @@ def _print(made: Report) -> None:
     for title in made.sections:
         print(f"  {title}")
     if made.pictures:
-        places = sorted({str(one.parent) for one in made.pictures})
-        print(f"{plural(len(made.pictures), 'picture')} in {' and '.join(places)}")
+        folders = sorted({str(one.parent) for one in made.pictures})
+        print(f"{plural(len(made.pictures), 'picture')} in {' and '.join(folders)}")
     for problem in made.problems:
         print(f"not read: {problem}")

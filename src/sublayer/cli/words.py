@@ -1,4 +1,4 @@
-"""What verbs share: reading `key=value` words, formatting numbers and layouts."""
+"""Shared by commands: reading `key=value` words, formatting numbers and layouts."""
 
 from __future__ import annotations
 

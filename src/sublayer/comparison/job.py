@@ -1,4 +1,4 @@
-"""`compare`: settle the request, train every variant with every seed, score, measure, write the table."""
+"""`compare`: resolve the request, train every variant with every seed, score, measure, write the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from sublayer import executors
 from sublayer.comparison.folder import TABLE, ComparisonFolder
 from sublayer.comparison.records import ComparisonTable, HeldOutScore, MeasuredModel
-from sublayer.comparison.request import ComparisonRequest, predicts_text, settle
+from sublayer.comparison.request import ComparisonRequest, predicts_text, resolve
 from sublayer.comparison.result import SeedResult
 from sublayer.comparison.table import tabulate
 from sublayer.comparison.tuning import tune
@@ -28,7 +28,7 @@ from sublayer.trained import Trained
 log = logging.getLogger("sublayer.comparison")
 
 OnStart = Callable[[ComparisonRequest, ComparisonFolder], Any]
-"""Called when the request is settled, before anything is trained."""
+"""Called with the resolved request, before anything is trained."""
 Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Reading]]
 
 
@@ -62,7 +62,7 @@ def compare(
     several = [Variant.of(variant) for variant in variants]
     folder = ComparisonFolder(Path(out or f"comparisons/{'-'.join(slugs(several))[:80]}"))
     how: dict[str, Any] = {"seeds": seeds, "equal_params": equal_params, "lrs": lrs}
-    request = settle(several, text, folder.path, model, of["train"], **how)
+    request = resolve(several, text, folder.path, model, of["train"], **how)
     with folder.held():
         folder.ask(request.dump())
         on_start(request, folder)

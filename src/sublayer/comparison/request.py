@@ -24,7 +24,7 @@ BUDGETS = ("steps", "tokens", "minutes")
 
 
 @dataclass(frozen=True)
-class SettledVariant:
+class ResolvedVariant:
     """A variant with everything that its runs need."""
 
     name: str
@@ -39,7 +39,7 @@ class SettledVariant:
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    variants: tuple[SettledVariant, ...]
+    variants: tuple[ResolvedVariant, ...]
     data: Data.Config
     text: str
     """The hash of the text."""
@@ -49,7 +49,7 @@ class ComparisonRequest:
     lrs: tuple[float, ...] = ()
     """Learning rates to try with the first seed; each variant takes its best."""
 
-    def task(self, variant: SettledVariant, out: Path, seed: int, lr: float | None = None) -> dict[str, Any]:
+    def task(self, variant: ResolvedVariant, out: Path, seed: int, lr: float | None = None) -> dict[str, Any]:
         """One training, for `executors.trainings`."""
         train = variant.train.but(seed=seed) if lr is None else variant.train.but(seed=seed, lr=lr)
         plain = {"model": variant.model.dump(), "data": self.data.dump(), "train": train.dump(), "text": self.text}
@@ -66,7 +66,7 @@ class ComparisonRequest:
         }
 
 
-def settle(
+def resolve(
     variants: Sequence[Variant],
     data: Data.Config,
     out: Path,
@@ -77,7 +77,7 @@ def settle(
     equal_params: int | str | None = None,
     lrs: Sequence[float] = (),
 ) -> ComparisonRequest:
-    """model, train: changes for all variants."""
+    """The request with every variant's model and training worked out. model, train: changes for all variants."""
     check(variants, data, train, seeds, lrs)
     requests.check_out(out, data)
     text = prepare(data)
@@ -99,8 +99,8 @@ def settle(
     trains = [_named(variant, lambda v=variant: common.override(v.train, "train")) for variant in variants]
     for variant, made, how in zip(variants, models, trains, strict=True):
         _named(variant, lambda made=made, how=how: check_trains(made, how, text))
-    settled = map(SettledVariant, (variant.name for variant in variants), slugs(variants), models, trains)
-    return ComparisonRequest(tuple(settled), text.config, text.hash, tuple(seeds), target, tuple(lrs))
+    resolved = map(ResolvedVariant, (variant.name for variant in variants), slugs(variants), models, trains)
+    return ComparisonRequest(tuple(resolved), text.config, text.hash, tuple(seeds), target, tuple(lrs))
 
 
 def check(

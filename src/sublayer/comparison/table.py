@@ -17,7 +17,7 @@ from sublayer.comparison.records import (
     Latency,
     MeasuredModel,
 )
-from sublayer.comparison.request import ComparisonRequest, SettledVariant, predicts_text
+from sublayer.comparison.request import ComparisonRequest, ResolvedVariant, predicts_text
 from sublayer.comparison.result import SeedResult
 from sublayer.comparison.width import apart
 from sublayer.runs.environment import environment
@@ -49,7 +49,7 @@ def tabulate(
 
 def row(
     request: ComparisonRequest,
-    variant: SettledVariant,
+    variant: ResolvedVariant,
     results: Results,
     score_test: ScoreTest,
     measured: MeasuredModel | None,

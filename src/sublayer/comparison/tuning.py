@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sublayer.comparison.folder import ComparisonFolder
-from sublayer.comparison.request import ComparisonRequest, SettledVariant
+from sublayer.comparison.request import ComparisonRequest, ResolvedVariant
 from sublayer.comparison.result import SeedResult
 from sublayer.executors.pool import Pool
 from sublayer.executors.trainings import train_all
@@ -30,7 +30,7 @@ def tune(request: ComparisonRequest, folder: ComparisonFolder, pool: Pool) -> li
 def _chosen(
     request: ComparisonRequest,
     folder: ComparisonFolder,
-    variant: SettledVariant,
+    variant: ResolvedVariant,
     losses: dict[tuple[str, float], float | None],
 ) -> float:
     tried = {lr: loss for lr in request.lrs if (loss := losses[variant.slug, lr]) is not None}
@@ -45,7 +45,7 @@ def _chosen(
     return best
 
 
-def _run_path(folder: ComparisonFolder, variant: SettledVariant, lr: float, seed: int) -> Path:
+def _run_path(folder: ComparisonFolder, variant: ResolvedVariant, lr: float, seed: int) -> Path:
     """Where the run with this rate is: already moved, if it was found to be the best."""
     final = folder.run(variant.slug, seed)
     moved = (final / "run.json").exists() and Run.open(final).asked["train"]["lr"] == lr

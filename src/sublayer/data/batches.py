@@ -33,7 +33,7 @@ class Batch:
     inputs_BL: Int[Tensor, "B L"]
     targets_BL: Int[Tensor, "B L"]
     weights_BL: Float[Tensor, "B L"] | None = None
-    """How much each target counts; None if all count alike."""
+    """Weight of each target; None if all are equal."""
     fresh: bool = True
     """Whether state carried from the batch before must be dropped: these rows do not continue it."""
     valid_BL: Bool[Tensor, "B L"] | None = None

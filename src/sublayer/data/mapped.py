@@ -69,7 +69,7 @@ def load(path: Path) -> np.ndarray:
 
 
 def _open(path: Path) -> tuple[np.ndarray | None, str]:
-    """The array, or nothing and what is wrong with it; nothing at all is not wrong."""
+    """The array, or None with the problem; a missing file is no problem."""
     header = path.with_suffix(".json")
     if not header.exists():
         return None, ""

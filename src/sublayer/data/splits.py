@@ -72,15 +72,15 @@ class Fractions(Splits):
         total = len(text.bytes)
         test = total - round(total * self.config.test)
         valid = test - round(total * self.config.valid)
-        borders = [0, *(self._settle(text.bytes, border) for border in (valid, test)), total]
+        borders = [0, *(self._move_back(text.bytes, border) for border in (valid, test)), total]
         return {name: Split(text, *ends) for name, ends in zip(NAMES, pairwise(borders), strict=True)}
 
-    def _settle(self, data: np.ndarray, border: int) -> int:
+    def _move_back(self, data: np.ndarray, border: int) -> int:
         if border == len(data):
             return border
         if self.config.at == "line":
             return _line_start(data, border)
-        inside = min(3, border)  # of one character; what is no UTF-8 is cut where it falls
+        inside = min(3, border)  # bytes of one character; text that is not UTF-8 is cut as asked
         return next((border - n for n in range(inside + 1) if data[border - n] & 0xC0 != 0x80), border)
 
 

@@ -6,8 +6,8 @@ The first token of a text is never a target, and a limit leaves out an end, so t
 | --- | --- |
 | tokens and their tokenizer | exact: the stretch is found in the text itself |
 | tokens alone | the whole text's, in proportion to how many of its tokens were scored |
-| bare ids and their tokenizer | of the text that the ids decode to |
-| bare ids | not known |
+| ids and their tokenizer | of the text that the ids decode to |
+| ids alone | not known |
 """
 
 from __future__ import annotations

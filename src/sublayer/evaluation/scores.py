@@ -11,7 +11,7 @@ UNITS = ("loss", "perplexity", "word_perplexity", "bits_per_token", "bits_per_by
 
 @dataclass(frozen=True)
 class Score:
-    """Nats, and what they were spent on. A unit whose count is not known, as of bare ids, is None."""
+    """Nats, and the units they were summed over. A unit whose count is not known, as of ids without text, is None."""
 
     nats: float
     """−Σ ln p(target | context), summed in float64."""

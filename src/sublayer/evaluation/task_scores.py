@@ -47,7 +47,7 @@ class TaskScore:
 
     @property
     def counts(self) -> dict[str, float]:
-        """What the figures are made of."""
+        """The counts from which the figures follow."""
         return asdict(self)
 
     def dump(self) -> dict[str, Any]:

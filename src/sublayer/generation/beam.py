@@ -22,7 +22,7 @@ from sublayer.nn.config import Config, Count
 
 
 class Beam(Config, tag="beam"):
-    """How texts grow, and how they rank: by log p(y)/lp(|y|), |y| the ids written, those that end it included."""
+    """How texts grow, and how they rank: by log p(y)/lp(|y|), |y| the number of ids, stop sequence included."""
 
     width: Count = 4
     """Texts that grow side by side."""
@@ -41,11 +41,11 @@ class Beam(Config, tag="beam"):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One text, without its prompt and without what ended it."""
+    """One text, without its prompt and its stop sequence."""
 
     ids: list[int]
     log_prob: float
-    """Of the ids, and of those that ended it."""
+    """Of the ids, those of the stop sequence included."""
     score: float
     """log_prob over the length penalty."""
 
@@ -63,7 +63,7 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """For each prompt up to `search.width` texts, the best first: those that met a stop, or have `tokens` ids.
 
-    The other words mean what they mean to `generate`.
+    The other arguments are those of `generate`.
     """
     task = GenerationRequest.of(model, prompts, tokens, stop, eos, source)
     if tokens == 0:
@@ -105,13 +105,13 @@ class BeamRow:
         return sorted(self.ended, key=lambda text: -text.score)[: self.search.width]
 
     def grow(self, log_probs_NV: Float[Tensor, "N V"]) -> list[tuple[int, int]]:
-        """One id more for the best texts: which of the growing each comes from, and the id. Nothing if that was all."""
+        """One id more for the best texts: which of the growing each comes from, and the id. Empty at the end."""
         before, width, length = self.growing, self.search.width, len(self.growing[0][0]) + 1
         self.growing, steps = [], []
         for rank, (origin, token, log_prob) in enumerate(self._candidates(log_probs_NV, before)):
             ids = [*before[origin][0], token]
             if end := met(ids, self.stops):
-                # Of the ends, only those among the best: a beam is not to end where it would not have gone.
+                # Only ends among the `width` best count: others would not have been continued either.
                 if rank < width:
                     self._end(ids[:-end], log_prob, length)
             elif len(self.growing) < width:
@@ -129,7 +129,7 @@ class BeamRow:
     def _candidates(
         self, log_probs_NV: Float[Tensor, "N V"], texts: list[tuple[list[int], float]]
     ) -> list[tuple[int, int, float]]:
-        """The best texts one id longer, with as many to spare as may end: origin, id and log-probability."""
+        """The best texts one id longer, with spare ones for those that end: origin, id and log-probability."""
         if self.search.ngram:
             texts_so_far = [self.prompt + ids for ids, _ in texts]
             log_probs_NV = block_ngrams(log_probs_NV, texts_so_far, self.search.ngram)

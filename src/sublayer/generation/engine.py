@@ -16,7 +16,7 @@ from sublayer.generation.stop import Stop, WrittenText
 from sublayer.runs.wording import plural
 
 THINNING = 0.25
-"""Share of finished rows at which it pays to copy the others into a batch of their own."""
+"""Share of finished rows from which on it pays to copy the others into a smaller batch."""
 
 
 def generate(
@@ -31,7 +31,7 @@ def generate(
     source: Rows | None = None,
     native: bool = True,
 ) -> list[list[int]]:
-    """What the model writes after each prompt: up to `tokens` ids, without the prompt and without what ended it.
+    """What the model writes after each prompt: up to `tokens` ids, without the prompt and the stop sequence.
 
     seed: row n draws by seed + n, or by the n-th of several seeds; alone or in a batch, the same seed writes the same.
     stop: ids, and sequences of ids, that end a text. source: what an encoder-decoder reads first, a row each.
@@ -61,7 +61,7 @@ def stream(
 
     Ids that may yet turn out to begin a stop sequence are held back, so a step may give a row none, or several.
     """
-    # Made here, so that errors are raised at the call and not at the first step.
+    # Not in the generator: errors are raised at the call, not at the first step.
     writing = Writing(
         GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native
     )
@@ -75,7 +75,7 @@ def _steps(writing: Writing) -> Iterator[list[list[int]]]:
 
 
 class Writing:
-    """A batch of texts on its way: rows that are done leave it when that pays."""
+    """A batch of texts being written; finished rows are removed when that pays."""
 
     @torch.inference_mode()
     def __init__(

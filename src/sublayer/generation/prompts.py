@@ -1,4 +1,4 @@
-"""What a user asks to be continued: checked, and laid side by side."""
+"""Prompts: rows of ids to be continued, checked and padded to one length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rows = Sequence[Sequence[int]] | Tensor
 
 @dataclass(frozen=True)
 class Prompts:
-    """Rows that end together: shorter ones stand behind padding."""
+    """Rows padded on the left, so that all end at the same column."""
 
     rows: list[list[int]]
     ids_BL: Int[Tensor, "B L"]
@@ -24,7 +24,7 @@ class Prompts:
 
     @classmethod
     def of(cls, name: str, rows: Rows, vocab: int, device: torch.device, *, left: bool = True) -> Prompts:
-        """`left`: whether padding stands in front; a source, which nothing follows, has it behind."""
+        """`left`: pad on the left; a source, which nothing follows, is padded on the right."""
         read = [read_row(f"{name}[{n}]", row, vocab) for n, row in enumerate(listed(name, rows))]
         longest = max(len(row) for row in read)
         ids_BL = torch.zeros(len(read), longest, dtype=torch.long, device="cpu")

@@ -1,4 +1,4 @@
-"""Reader: a model in the middle of a batch of texts. It reads one id a row and scores the next one."""
+"""Reader: a model with the state of a batch of texts. It reads one id per row and scores the next."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SHORT = 32
 
 
 class Reader:
-    """Abstract."""
+    """Abstract: reads ids and holds the scores of the next."""
 
     scores_BV: Float[Tensor, "B V"]
-    """Of the next id."""
+    """Scores of the next id."""
 
     def read(self, ids_B: Int[Tensor, " B"]) -> None:
-        """One id a row."""
+        """Read one id per row."""
         raise NotImplementedError
 
     def select(self, rows_B: Int[Tensor, " B"]) -> None:
@@ -56,14 +56,14 @@ def path(model: Model) -> paths.Choice:
 
 
 def read_prompts(request: GenerationRequest, native: bool, *, frozen: bool = True) -> Reader:
-    """A reader at the end of the prompts. The model is read in eval mode, whatever mode it is in, and not touched.
+    """A reader at the end of the prompts. The model runs in eval mode, whatever mode it is in, and does not change.
 
     native: whether a fast path may be used. frozen: whether remembered hidden states become keys and values.
     """
     reader = _by_steps(request) if native and frozen else None
     reader = reader or _at_once(request, native, frozen)
     if reader.scores_BV.isnan().any():
-        raise ValueError("model: its scores are not numbers (NaN); its weights are spoilt, use an earlier checkpoint")
+        raise ValueError("model: its scores are not numbers (NaN); its weights are damaged; use an earlier checkpoint")
     return reader
 
 

@@ -1,7 +1,7 @@
 """From scores to the next id: pure functions scores_BV → scores_BV, and one draw.
 
-They apply in the order of this file: ids that are in the text already become less likely, the temperature spreads the
-rest, then the unlikely is cut away. What is cut has a score of −∞.
+They apply in the order of this file: a penalty on ids that are in the text already, the temperature, then the cuts of
+unlikely ids, whose scores become −∞.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Sampling(Config, tag="sampling"):
     min_p: float = 0.0
     """Only ids at least this share as probable as the best."""
     repetition: float = 1.0
-    """Penalty on ids that were there before, in the prompt or after it; 1 for none."""
+    """Penalty on ids that the prompt or the text already contains; 1 for none."""
 
     @property
     def greedy(self) -> bool:
@@ -86,7 +86,7 @@ def penalise(scores_BV: Float[Tensor, "B V"], seen_BV: Bool[Tensor, "B V"], pena
 
 
 def temper(scores_BV: Float[Tensor, "B V"], temperature: float) -> Float[Tensor, "B V"]:
-    """Scores over the temperature, the best at 0, so that no temperature is too cold; in float64 from here on."""
+    """Scores over the temperature, in float64 from here on; the best is moved to 0, so that none overflows."""
     scores_BV = scores_BV.double()
     return (scores_BV - scores_BV.amax(1, keepdim=True)) / temperature
 
@@ -124,8 +124,8 @@ def block_ngrams(scores_BV: Float[Tensor, "B V"], ids: Sequence[Sequence[int]], 
 def pick(scores_BV: Float[Tensor, "B V"], generators: Sequence[torch.Generator] | None = None) -> Int[Tensor, " B"]:
     """The best id of each row, or one drawn from its softmax by the row's own generator.
 
-    One number u a row, uniform in [0, 1): the id at which the cumulated probabilities pass u. So a row draws the same
-    whatever stands beside it.
+    One number u a row, uniform in [0, 1): the id at which the cumulated probabilities pass u. So a row draws the
+    same id alone or in a batch.
     """
     if generators is None:
         return scores_BV.argmax(1)

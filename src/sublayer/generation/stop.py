@@ -11,12 +11,12 @@ Stops = tuple[tuple[int, ...], ...]
 
 
 def met(ids: Sequence[int], stops: Stops) -> int:
-    """How many of the last ids are what ends a text: the longest that does; 0 if none does."""
+    """Length of the longest stop sequence at the end of the ids; 0 if there is none."""
     return max((len(stop) for stop in stops if tuple(ids[-len(stop) :]) == stop), default=0)
 
 
 class WrittenText:
-    """One row as it is written; neither what ends it nor anything after belongs to it."""
+    """One row as it is written; the stop sequence and anything after it are left out."""
 
     def __init__(self, stops: Stops, tokens: int) -> None:
         self.stops, self.tokens = stops, tokens
@@ -46,7 +46,7 @@ class WrittenText:
 
 
 def sequences(stop: Iterable[Stop], eos: int | None) -> list[list[int]]:
-    """All that ends a text, as sequences."""
+    """All stops, as sequences of ids."""
     if not is_list(stop):
         raise ValueError(f"stop: expected a list of ids and of sequences of ids, got {stop!r}; write stop=[…]")
     ends = [*stop, *([] if eos is None else [eos])]

@@ -1,4 +1,4 @@
-"""A model as it is, with nothing around its functions: for calls so short that the ceremony of a call counts.
+"""A copy of a model whose modules are plain objects: for calls so short that the overhead of a module call matters.
 
 At one token a time, what `torch.nn.Module` does around each `forward` (hooks, lookups of children and parameters) costs
 as much as the arithmetic of a small model.
@@ -17,22 +17,24 @@ from sublayer.nn.hooked import hooked
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 LARGE = 2**30
-"""Bytes of weights that a layout of their own may take."""
-CEREMONY = frozenset(vars(nn.Module()))
-"""What every module has."""
+"""Most bytes of weights that are copied into another layout."""
+EVERY_MODULE = frozenset(vars(nn.Module()))
+"""Attributes that every module has."""
 
 
 def without_overhead(model: AnyModule, steps: bool = False) -> AnyModule:
-    """The same model on the same parameters, in eval mode, its modules plain objects; the model itself is not touched.
+    """The same model on the same parameters, in eval mode, its modules plain objects; the original does not change.
 
     steps: weights are laid out for products with one vector, for which some are copied.
     """
-    copied = sum(layer.weight.nbytes for layer in model.modules() if isinstance(layer, nn.Linear) and _turns(layer))
+    copied = sum(
+        layer.weight.nbytes for layer in model.modules() if isinstance(layer, nn.Linear) and _gains_from_columns(layer)
+    )
     return _twin_of(model, {}, steps and copied <= LARGE)
 
 
 def _twin_of(value: Any, done: dict[int, Any], steps: bool) -> Any:
-    """A module's twin; of a list of modules, each one's; anything else as it is."""
+    """The twin of a module, or of each module in a list; any other value unchanged."""
     if isinstance(value, nn.Module):
         return done[id(value)] if id(value) in done else _twin(value, done, steps)
     if type(value) in (list, tuple) and any(isinstance(item, nn.Module) for item in value):
@@ -41,32 +43,32 @@ def _twin_of(value: Any, done: dict[int, Any], steps: bool) -> Any:
 
 
 def _twin(module: nn.Module, done: dict[int, Any], steps: bool) -> Any:
-    twin = object.__new__(type(module) if hooked(module) else _silent(type(module)))
+    twin = object.__new__(type(module) if hooked(module) else _without_hooks(type(module)))
     done[id(module)] = twin
     children = {name: _twin_of(child, done, steps) for name, child in module._modules.items()}
     parameters = dict(module._parameters)
-    if steps and _turns(module):
-        parameters["weight"] = turned(module.weight)  # pyright: ignore[reportArgumentType]
-    # Plain references, to what another module owns.
-    others = {name: _twin_of(value, done, steps) for name, value in vars(module).items() if name not in CEREMONY}
+    if steps and _gains_from_columns(module):
+        parameters["weight"] = column_major(module.weight)  # pyright: ignore[reportArgumentType]
+    # Attributes that refer to modules of another owner.
+    others = {name: _twin_of(value, done, steps) for name, value in vars(module).items() if name not in EVERY_MODULE}
     own = {"_modules": children, "_parameters": parameters, "_compiled_call_impl": None, "training": False}
-    # As plain attributes they are found at once, without Module.__getattr__.
+    # Plain attributes are found directly, without Module.__getattr__.
     vars(twin).update({**vars(module), **others, **module._buffers, **parameters, **children, **own})
     return twin
 
 
 @cache
-def _silent(kind: type[nn.Module]) -> type[nn.Module]:
-    """The class, called by its `forward` alone."""
+def _without_hooks(kind: type[nn.Module]) -> type[nn.Module]:
+    """A subclass whose call is its `forward` alone: no hooks."""
     return type(kind.__name__, (kind,), {"__call__": kind.forward, "__module__": kind.__module__})
 
 
-def turned(weight: Tensor) -> nn.Parameter:
+def column_major(weight: Tensor) -> nn.Parameter:
     """The same matrix, columns contiguous: with one vector, BLAS is up to twice as fast along the longer axis."""
     return nn.Parameter(weight.detach().t().contiguous().t(), requires_grad=False)
 
 
-def _turns(layer: nn.Module) -> bool:
+def _gains_from_columns(layer: nn.Module) -> bool:
     if type(layer) is not nn.Linear or layer.out_features <= layer.in_features:
         return False
     weight = layer.weight

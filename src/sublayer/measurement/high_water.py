@@ -18,17 +18,17 @@ STATUS = Path("/proc/self/status")
 
 def rise(run: Callable[[], object]) -> int:
     """Bytes by which a call raises the mark; exact only in a process that has done little else."""
-    settle()
+    reset()
     before = mark()
     run()
     return mark() - before
 
 
-def settle() -> bool:
+def reset() -> bool:
     """Reset the mark to what is in use now; False where the system cannot."""
     gc.collect()
     try:
-        # Else freed pages that the allocator still holds would be used again without raising the mark.
+        # Otherwise freed pages that the allocator still holds would be reused without raising the mark.
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
     except (AttributeError, OSError):

@@ -37,7 +37,7 @@ def read(config: Model.Config, setting: Setting, tolerance: float, seconds: floa
     torch.manual_seed(0)
     if alone:
         _warm_up(setting)
-        high_water.settle()
+        high_water.reset()
     before = high_water.held()
     model = passes.build(config, setting.device)
     mark = _high_water(model, setting, before) if alone else None
@@ -56,7 +56,7 @@ def read(config: Model.Config, setting: Setting, tolerance: float, seconds: floa
 def _high_water(model: Model, setting: Setting, before: int) -> int | None:
     """Bytes beyond `before` while the pass runs, without the peaks of building and preparing."""
     made = passes.make(model, setting)
-    if setting.device != "cpu" or not high_water.settle():
+    if setting.device != "cpu" or not high_water.reset():
         return None
     made.run()
     return high_water.mark() - before

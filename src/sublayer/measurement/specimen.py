@@ -51,11 +51,11 @@ class Specimens:
         data: dict[str, Any] = config.dump() | {"dim": None}
         stack = data["stack"] | {"vary": {}, "alphabet": {}, "layout": ""}
         few = {"vocab": FEW_WORDS, "embedding": {"kind": "token"}, "head": {"kind": "tied"}}
-        bare = {"stack": stack | {"final_norm": {"kind": "none"}}}
+        minimal = {"stack": stack | {"final_norm": {"kind": "none"}}}
         self.frame = Kind(_json(data | {"stack": stack}))
-        self._around = _json(data | few | bare)
-        bare["stack"] |= {"position": {"kind": "none"}}
-        self._anywhere = _json(data | few | bare)
+        self._around = _json(data | few | minimal)
+        minimal["stack"] |= {"position": {"kind": "none"}}
+        self._anywhere = _json(data | few | minimal)
 
     def sublayer(self, part: Part.Config) -> tuple[Kind, int | None]:
         """The kind of a sublayer and its inner width, None if its part has none."""

@@ -57,7 +57,7 @@ class Choice:
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """`2|4|8`, `128..512/64`, both mixed, or `each(…)` of them; values are JSON or bare words."""
+        """`2|4|8`, `128..512/64`, both mixed, or `each(…)` of them; values are JSON, or words without quotes."""
         inside = EACH.fullmatch(text.strip())
         values: list[Any] = []
         for item in split(inside[1] if inside else text):
@@ -116,7 +116,7 @@ def _value(text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """As `_value` reads it back: words bare, the rest as JSON."""
+    """As `_value` reads it back: words without quotes, the rest as JSON."""
     if not isinstance(value, str) or not WORD.fullmatch(value) or _value(value) != value or EACH.fullmatch(value):
         return json.dumps(value)
     return value if split(f"{value}|") == [value, ""] else json.dumps(value)

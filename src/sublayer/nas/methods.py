@@ -71,7 +71,7 @@ class Nsga2(Method):
 
     def _candidate(self, number: int, params: dict[str, Any]) -> Candidate | None:
         genes: Genes = genes_of(self.space, params)
-        return self.space.candidate(self.space.settle(genes, Random(f"{self.seed}/{number}")))
+        return self.space.candidate(self.space.repair(genes, Random(f"{self.seed}/{number}")))
 
     def _tell(self, proposed: Any, trial: Trial | None) -> None:
         """Optuna compares trials above limits by how far they are above, so that their values may be missing."""

@@ -21,16 +21,16 @@ def front(points: ArrayLike) -> NDArray[np.intp]:
     """Indices of the points that no other dominates, in order."""
     # In sorted order, a point comes after all that dominate it.
     points, index = np.unique(_table(points), axis=0, return_inverse=True)
-    kept = np.empty(0, dtype=np.intp)
+    nondominated = np.empty(0, dtype=np.intp)
     for start in range(0, len(points), BLOCK):
         block = np.arange(start, min(start + BLOCK, len(points)))
-        others = np.concatenate([kept, block])
+        others = np.concatenate([nondominated, block])
         not_above = np.ones((len(block), len(others)), dtype=bool)
         for column in points.T:
             not_above &= column[others] <= column[block, None]
-        kept = np.concatenate([kept, block[not_above.sum(1) == 1]])  # itself alone
+        nondominated = np.concatenate([nondominated, block[not_above.sum(1) == 1]])  # itself alone
     best = np.zeros(len(points), dtype=bool)
-    best[kept] = True
+    best[nondominated] = True
     return np.flatnonzero(best[index])
 
 

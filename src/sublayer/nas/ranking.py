@@ -118,7 +118,7 @@ def _correlate(x: Array, y: Array) -> Array:
 
 
 def _chosen(value: Array, best: int) -> Array:
-    """How much of each model is among the best: 1, 0, or at the border an equal share of the remaining places."""
+    """How much of each model is among the best: 1, 0, or at the border an equal share of the remaining ranks."""
     border = np.sort(value)[-best]
     above, at = value > border, value == border
     return above + at * (best - above.sum()) / at.sum()

@@ -31,7 +31,7 @@ class SearchRecord(BaseModel):
 
     @classmethod
     def from_json(cls, data: Any, path: Path) -> Self:
-        """From the data of a file; ValueError in one line where something else stands in it."""
+        """From the data of a file; ValueError in one line where it holds something else."""
         try:
             return cls.model_validate(data)
         except ValidationError as error:

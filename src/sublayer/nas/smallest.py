@@ -34,7 +34,7 @@ def smallest(space: Space, rng: Random) -> Candidate:
 def _variants(space: Space, genes: Genes, key: str, rng: Random) -> Iterator[Genes]:
     """The genes with each value of one key, the same throughout a list."""
     for value in space.choices[key].values:
-        yield space.settle({**genes, key: [value] * space.most(key) if space.choices[key].each else value}, rng)
+        yield space.repair({**genes, key: [value] * space.most(key) if space.choices[key].each else value}, rng)
 
 
 def refuse_too_small(least: Candidate, limits: Mapping[str, float]) -> None:

@@ -92,8 +92,8 @@ class Space:
 
         return self._formed(lambda key, values: parent()[key], lambda key, n, values: parent()[key][n], rng)
 
-    def settle(self, genes: Genes, rng: Random) -> Genes:
-        """The same genes, with those that a rule forbids drawn anew."""
+    def repair(self, genes: Genes, rng: Random) -> Genes:
+        """The same genes, except that those which a rule forbids are drawn again."""
         return self._formed(lambda key, values: genes[key], lambda key, n, values: genes[key][n], rng)
 
     # Genes and configs
@@ -176,9 +176,9 @@ class Space:
     ) -> Space:
         """With other choices, with keys fixed that are then no choices, with more rules."""
         fixed = fixed or {}
-        kept = {key: choice for key, choice in self.choices.items() if not set(key.split(",")) & set(fixed)}
-        held = [rule for rule in self.rules if rule.key in {**kept, **(choices or {})}]
-        made = {**kept, **(choices or {})}
+        free = {key: choice for key, choice in self.choices.items() if not set(key.split(",")) & set(fixed)}
+        held = [rule for rule in self.rules if rule.key in {**free, **(choices or {})}]
+        made = {**free, **(choices or {})}
         return Space.of(changed(self.base, made, fixed), made, [*held, *rules])
 
     def fitted(self, vocab: int) -> Space:
@@ -191,8 +191,8 @@ class Space:
             room, _, field = path.partition(".")
             return room not in ("embedding", "head") or not field or hasattr(getattr(base, room), field)
 
-        kept = {key: choice for key, choice in self.choices.items() if all(known(path) for path in key.split(","))}
-        return Space(base, kept, self.rules)
+        left = {key: choice for key, choice in self.choices.items() if all(known(path) for path in key.split(","))}
+        return Space(base, left, self.rules)
 
     # Private
 

@@ -1,8 +1,8 @@
-"""A C file as a library: compiled by the machine's own compiler at first use, then kept.
+"""A C file as a library: compiled by the machine's own compiler at first use, then cached.
 
-It is made for the processor at hand, so that is part of its name, and so is a checksum of itself. A file is written
-whole or not at all, and processes that start at once do no harm. Code is loaded only from a folder that nobody else can
-write to: `$SUBLAYER_NATIVE`, else one in Sublayer's cache. `SUBLAYER_NATIVE=0` switches it all off.
+It is compiled for this processor, which is part of the file's name, as is a checksum of its content. Files are written
+atomically, so processes may start at the same time. Code is loaded only from a folder that nobody else can write to:
+`$SUBLAYER_NATIVE`, else one in Sublayer's cache. `SUBLAYER_NATIVE=0` switches native code off.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PATIENCE = 60
 
 
 class Library(ctypes.CDLL):
-    """What was loaded; its digest says which bits it computes."""
+    """A loaded library; equal digests compute equal bits."""
 
     def __init__(self, file: Path, digest: str) -> None:
         super().__init__(str(file))
@@ -45,7 +45,7 @@ class Library(ctypes.CDLL):
 
 @cache
 def load(source: Path, user: str) -> Library | None:
-    """The library; None where it cannot be had, which the log says once, or is not wanted."""
+    """The library; None if it is switched off, or cannot be compiled, which is logged once."""
     if os.environ.get(VARIABLE) == "0":
         return None
     reason = ""
@@ -53,23 +53,23 @@ def load(source: Path, user: str) -> Library | None:
         try:
             return _load(source, flags)
         except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: $CC is no command
-            reason = reason or _said(error)
+            reason = reason or _reason(error)
     log.warning("%s goes on without native code, more slowly: %s", user, reason)
     return None
 
 
 def _load(source: Path, flags: tuple[str, ...]) -> Library:
-    """The kept library, or one made now."""
+    """The cached library, or one compiled now."""
     folder, name = _folder(), f"{source.stem}-{_name(source, flags)}"
-    for kept in folder.glob(f"{name}-*.so") if _private(folder) else ():
-        digest = _digest(kept.read_bytes())
-        if kept.stem == f"{name}-{digest}":  # loading a damaged one would be the end of us
-            return Library(kept, digest)
+    for cached in folder.glob(f"{name}-*.so") if _private(folder) else ():
+        digest = _digest(cached.read_bytes())
+        if cached.stem == f"{name}-{digest}":  # loading a damaged library could crash the process
+            return Library(cached, digest)
     with tempfile.TemporaryDirectory() as draft:
         made = _compile(source, flags, Path(draft) / f"{name}.so")
         content = made.read_bytes()
-        library = Library(made, _digest(content))  # it stays loaded, though its file goes
-        _keep(content, folder / f"{name}-{library.digest}.so")
+        library = Library(made, _digest(content))  # it stays loaded after its file is deleted
+        _store(content, folder / f"{name}-{library.digest}.so")
     return library
 
 
@@ -84,15 +84,15 @@ def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CC", "")) or [next(found, COMPILERS[0])]
 
 
-def _keep(made: bytes, file: Path) -> None:
-    """For the next process; one that cannot keep it has it all the same."""
+def _store(made: bytes, file: Path) -> None:
+    """For the next process. Failing to store it is no error: this process has it loaded."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _private(file.parent):
-            with atomic.writing(file) as kept:
-                kept.write(made)
+            with atomic.writing(file) as file_out:
+                file_out.write(made)
     except (OSError, ValueError) as error:
-        log.debug("native code is not kept: %s", error)
+        log.debug("native code is not cached: %s", error)
 
 
 def _folder() -> Path:
@@ -101,12 +101,12 @@ def _folder() -> Path:
 
 
 def _private(folder: Path) -> bool:
-    """Whether it is there, is ours, and is nobody else's to write: what lies in it will be run."""
+    """Whether it exists, is ours, and nobody else can write to it: what it holds will be run."""
     try:
         seen = folder.stat()
     except OSError:
         return False
-    if not hasattr(os, "getuid"):  # where folders have no such owner, a user's own are private
+    if not hasattr(os, "getuid"):  # Windows: a user's own folders are private
         return True
     return seen.st_uid == os.getuid() and not seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
@@ -129,8 +129,8 @@ def _processor() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, subprocess.CalledProcessError):
         words = error.stderr.decode(errors="replace").strip().splitlines()
-        return f"the compiler said: {words[0] if words else error}"
+        return f"the compiler reports: {words[0] if words else error}"
     return str(error)

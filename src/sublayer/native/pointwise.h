@@ -1,4 +1,4 @@
-/* What is done to a vector by itself: norms and activations. Needs vector.h. */
+/* Norms and activations of one vector. Needs vector.h. */
 
 #include <string.h>
 

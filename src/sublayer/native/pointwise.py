@@ -1,4 +1,4 @@
-"""What pointwise.h declares, field by field and number by number."""
+"""The struct and the enums of pointwise.h."""
 
 from __future__ import annotations
 

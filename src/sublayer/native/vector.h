@@ -1,4 +1,4 @@
-/* Eight floats at a time, in the vectors that GCC and Clang make of any processor's. */
+/* Eight floats at a time, in the vector type that GCC and Clang compile for any processor. */
 
 #include <math.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define LANES 8
+#define LANES 8 /* floats of a vector */
 
 typedef float v8 __attribute__((vector_size(4 * LANES), aligned(4)));
 

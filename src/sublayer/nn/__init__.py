@@ -1,6 +1,6 @@
 """What a model is: pure torch, no files, no clock, no network.
 
-Importing any of it imports every room, so that each kind stands in its family's phone book before a config is read.
+Importing any of it imports every subpackage, so that each kind is in its family's registry before a config is read.
 """
 
 from sublayer.nn import attention, embedding, feedforward, memory, model, position, residual, stack

@@ -157,7 +157,7 @@ class Config(BaseModel, metaclass=_ConfigType):
 
     @classmethod
     def parse(cls, data: Any, path: str = "") -> Self:
-        """A config from plain data; `path` stands in front of every error's path."""
+        """A config from plain data; `path` is put before every error's path."""
         try:
             return cls._look_up(data) if not cls.tag else cls.model_validate(data)  # pyright: ignore[reportReturnType]
         except ValidationError as error:
@@ -208,7 +208,7 @@ class Config(BaseModel, metaclass=_ConfigType):
         return self.override({**(changes or {}), **fields})
 
     def override(self, changes: Mapping[str, Any], path: str = "") -> Self:
-        """Apply dotted `changes` one after another, then check the whole; `path` stands in front of every error's."""
+        """Apply dotted `changes` one after another, then check the whole; `path` is put before every error's."""
         data = self.model_dump(mode="json", context=WHOLE)
         for key, value in changes.items():
             self._change(data, key, value, path)
@@ -265,7 +265,7 @@ class Config(BaseModel, metaclass=_ConfigType):
 
 
 def put(data: dict[str, Any], path: list[str], value: Any) -> None:
-    """Set a leaf of nested plain data; a kind given by its bare name becomes a table on the way."""
+    """Set a leaf of nested plain data; a kind given by its name alone becomes a table."""
     for depth, step in enumerate(path[:-1]):
         if isinstance(data.get(step), str):
             data[step] = {"kind": data[step]}
@@ -278,19 +278,19 @@ def put(data: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def describe(error: ValidationError, path: str = "") -> str:
-    """pydantic's findings in one line: `path: what is wrong`, the first in full and a count of the rest."""
+    """pydantic's errors in one line: `path: what is wrong`, the first in full and a count of the rest."""
     findings = error.errors(include_url=False, include_context=False)
     first = findings[0]
     where = ".".join(str(step) for step in ((path,) if path else ()) + tuple(first["loc"]))
-    said = first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        said = "there is no such field"
+        message = "there is no such field"
     elif first["type"] == "missing":
-        said = "a value is required"
+        message = "a value is required"
     elif not first["type"].startswith("value_error"):
-        said = f"{said[0].lower()}{said[1:]}, got {first['input']!r}"
+        message = f"{message[0].lower()}{message[1:]}, got {first['input']!r}"
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    return f"{where}: {said}{more}" if where else f"{said}{more}"
+    return f"{where}: {message}{more}" if where else f"{message}{more}"
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
@@ -302,7 +302,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def _table(data: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """What stands at a key, as a table: a kind may be given by its bare name."""
+    """The value at a key, as a table: a kind may be given by its name alone."""
     value = data.get(key)
     return value if isinstance(value, dict) else {"kind": value}
 

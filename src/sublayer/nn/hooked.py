@@ -1,4 +1,4 @@
-"""Whether somebody listens at a module: then it must be called, not gone around."""
+"""Whether a module has hooks: then fast paths must not bypass its call."""
 
 from torch import nn
 from torch.nn.modules import module as modules

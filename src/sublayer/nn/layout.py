@@ -18,9 +18,9 @@ Tree: TypeAlias = "list[str | tuple[Tree, int]]"
 
 
 MOST = 4096
-"""Sublayers of a stack: a slip in a repeat is found before it fills the memory."""
+"""Most sublayers of a stack, so that a typing error in a repeat is found before it fills the memory."""
 DEEPEST = 16
-"""Groups within groups."""
+"""Deepest nesting of groups."""
 
 
 class LayoutError(ValueError):
@@ -61,18 +61,18 @@ def parse(layout: str) -> Tree:
         raise LayoutError(f"layout {_short(layout)} has a '(' without its ')'; write for example (sf)x12")
     if not open_groups[0]:
         raise LayoutError("the layout is empty; write for example (sf)x12")
-    if (places := _places(open_groups[0])) > MOST:
-        raise LayoutError(f"layout {_short(layout)} has {places} sublayers; {MOST} is the most a stack may have")
+    if (count := _count(open_groups[0])) > MOST:
+        raise LayoutError(f"layout {_short(layout)} has {count} sublayers; {MOST} is the most a stack may have")
     return open_groups[0]
 
 
 def _short(layout: str) -> str:
-    """As an error shows it."""
+    """Shortened for an error message."""
     return repr(layout if len(layout) <= 60 else f"{layout[:57]}…")
 
 
-def _places(tree: Tree) -> int:
-    return sum(1 if isinstance(item, str) else _places(item[0]) * item[1] for item in tree)
+def _count(tree: Tree) -> int:
+    return sum(1 if isinstance(item, str) else _count(item[0]) * item[1] for item in tree)
 
 
 def write(tree: Tree) -> str:
@@ -94,7 +94,7 @@ def expand(layout: str | Tree) -> str:
 
 
 def spell(word: str) -> str:
-    """A short layout for a word: at each place the group whose repeats cover most, the shortest such group."""
+    """A short layout for a word: from left to right, the shortest group whose repeats cover most letters."""
     pieces, at = [], 0
     while at < len(word):
         best, best_times = word[at], 1
@@ -137,8 +137,8 @@ def par(layout: str, p: float) -> str:
     if not 1 <= m <= n:
         raise LayoutError(f"par({p:g}) of {n} sublayers leaves {m} attentions; choose p between 1 and {n}")
     gap = max(1, round((2 * n / 3 + 1) / m))
-    places = {gap * a for a in range(m)}
-    return spell("".join("s" if at in places else "f" for at in range(n)))
+    attentions = {gap * a for a in range(m)}
+    return spell("".join("s" if at in attentions else "f" for at in range(n)))
 
 
 RULES: dict[str, Callable[[str, float], str]] = {"sandwich": sandwich, "par": par}

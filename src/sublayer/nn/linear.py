@@ -1,4 +1,4 @@
-"""How weights start: linear maps, and vectors that are looked up; normal, biases zero."""
+"""Initial weights of linear maps and of embedding tables: normal; biases are zero."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ DEVIATION = 0.02
 """GPT-2's: about 1/√inputs of a model some thousands wide."""
 
 Spread = Literal["fixed", "unit"]
-"""Of vectors that are looked up: how widely they start."""
+"""Initial deviation of an embedding table."""
 DEVIATIONS: dict[Spread, float] = {"fixed": DEVIATION, "unit": 1.0}
 
 
@@ -24,7 +24,7 @@ def linear(wide: int, out: int, bias: bool) -> nn.Linear:
 
 @torch.no_grad()
 def widen(module: nn.Module) -> None:
-    """Let each of these maps start with deviation 1/√inputs, so that what leaves it is as loud as what enters."""
+    """Rescale initial weights of linear maps to deviation 1/√inputs: the output has the variance of the input."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear) and hasattr(layer, "deviation"):
             layer.weight.mul_(layer.in_features**-0.5 / DEVIATION)

@@ -1,4 +1,4 @@
-"""A LayerNorm and the matrix after it in one step of autograd: norm(x) is not kept but formed again in backward."""
+"""A LayerNorm and the matrix after it in one step of autograd: norm(x) is not saved; backward recomputes it."""
 
 from __future__ import annotations
 

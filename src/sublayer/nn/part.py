@@ -1,4 +1,4 @@
-"""Part: what may stand in a slot of the stack, D → D; with what it knows when it is built and when it is costed.
+"""Part: a module D → D that fills a slot of the stack; with `Slot` and `Work`, what it is built for and costed for.
 
 A part's Config answers what others need to know about it. Each answer has a default that is right for a part that
 looks at one token at a time and remembers nothing; an attention overrides what is different about it.
@@ -62,12 +62,12 @@ class Part(nn.Module):
 
         @property
         def both_ways(self) -> bool:
-            """Whether a token sees later ones; None in a stack that reads left to right may."""
+            """Whether a token sees later ones; a stack that reads left to right refuses such parts."""
             return False
 
         @property
         def view(self) -> str:
-            """What decides who sees whom, as errors name it."""
+            """Name, for errors, of what decides which tokens a token sees."""
             return self.tag
 
         @property
@@ -77,7 +77,7 @@ class Part(nn.Module):
 
         @property
         def recalls(self) -> bool:
-            """Whether it can read keys and values that a stack makes and stores (Feedback) in place of its own."""
+            """Whether it can read keys and values that a stack makes and stores (Feedback) instead of its own."""
             return False
 
         def honours(self, position: Position.Config) -> bool:
@@ -86,12 +86,12 @@ class Part(nn.Module):
 
         @property
         def splits(self) -> bool:
-            """Whether its mathematics depends on where segments are cut; then a pass with `segments=` states how."""
+            """Whether its mathematics depends on where segments are cut; then `segments=` gives the cuts of a pass."""
             return False
 
         @property
         def carries(self) -> bool:
-            """Whether training should hand its state on from batch to batch: it reads a memory of hidden states."""
+            """Whether training should pass its state on from batch to batch: it reads a memory of hidden states."""
             return False
 
         @property
@@ -101,7 +101,7 @@ class Part(nn.Module):
 
         @property
         def remembered(self) -> int:
-            """How many tokens a memory of bounded length stores, which cost counts by default; 0 without one."""
+            """Number of tokens that a memory of bounded length stores, which cost counts by default; 0 without one."""
             return 0
 
         def head_dim_in(self, dim: int) -> int | None:
@@ -156,13 +156,13 @@ class Part(nn.Module):
         return paths.Choice(paths.PLAIN)
 
     def before_activation(self) -> tuple[nn.Module, int] | None:
-        """The module whose output enters its activation, and how many of that output's channels, the first, do; None
-        if it has no activation. What counts active units asks for it."""
+        """The module whose output enters its activation, and how many of that output's first channels do; None if it
+        has no activation. Used to count active units."""
         return None
 
     def linearized(self) -> AbstractContextManager[object]:
-        """While it lasts, the part is linear in x: activations pass their input, gates stand open. For proxies that
-        follow the flow through a network of positive weights."""
+        """Inside this context the part is linear in x: activations return their input, gates are open. For proxies that
+        trace the flow through a network of positive weights."""
         return nullcontext()
 
     def score_weights(self) -> dict[str, slice]:

@@ -1,8 +1,8 @@
 """Fast paths: looked up, not wired in.
 
-A fast path is one file that says which calls it serves and why it does not serve the others. What no path serves takes
-the plain code, which is always right. `report` says which path a module takes, and why not a faster one; `slow` turns
-all fast paths off and lets every part that has a slow twin run it.
+A fast path is one file that decides which calls it serves and gives the reason where it does not. Calls that no path
+serves take the plain code, which is always right. `report` gives the path a module takes, and why not a faster one;
+`by_slow_twins` turns all fast paths off and runs the slow twin of every part that has one.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class FastPath:
     """One way to do a job faster than the plain code."""
 
     job: str
-    """What it does: attention, feedforward, stack, generation."""
+    """The job it does: attention, feedforward, stack, generation."""
     name: str
     """As `sublayer show` prints it."""
     why_not: Callable[[Any, Mode], str | None]
-    """For a module: what about it the path does not serve; None if it serves it, UNRELATED if it is not about it."""
+    """For a module: the reason why the path does not serve it; None if it does, UNRELATED if it is not meant for it."""
     serves: Callable[..., bool]
-    """For one call of the job: whether it runs it."""
+    """For the arguments of one call: whether the path runs it."""
     run: Callable[..., Any]
 
 
@@ -40,7 +40,7 @@ _paths: dict[str, list[FastPath]] = {}
 
 
 def register(path: FastPath) -> FastPath:
-    """Enter a path; those registered first are asked first."""
+    """Add a path; those registered first are asked first."""
     known = _paths.setdefault(path.job, [])
     _paths[path.job] = [other for other in known if other.name != path.name] + [path]
     return path
@@ -66,11 +66,11 @@ class Choice:
 
     path: str
     why_not: tuple[tuple[str, str], ...] = ()
-    """Each faster path with what it does not serve."""
+    """Each faster path with the reason why it is not taken."""
 
 
 def report(job: str, module: Any, mode: Mode, plain: str = PLAIN) -> Choice:
-    """The path that a module takes by its make; sizes of a single call may still decide otherwise."""
+    """The path that a module takes by its configuration; the sizes of a single call may still rule it out."""
     refused = []
     for path in _paths.get(job, ()):
         reason = path.why_not(module, mode)
@@ -82,7 +82,7 @@ def report(job: str, module: Any, mode: Mode, plain: str = PLAIN) -> Choice:
 
 
 def slow() -> bool:
-    """Whether slow twins are asked for."""
+    """Whether slow twins are switched on."""
     return _slow.get()
 
 

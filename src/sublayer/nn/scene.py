@@ -1,8 +1,8 @@
 """Scene: what a forward pass knows besides x. Frozen; made by the model, read by every part.
 
-Most passes are *even*: all rows start at the same place and every token is real, so positions are one range and no
-validity is stored. Padding or explicit position ids make a pass *ragged*: positions and validity become tensors, and
-so does the history of what was remembered.
+Most passes are *even*: all rows start at the same position and every token is real, so positions are one range and no
+validity is stored. Padding or explicit position ids make a pass *ragged*: positions and validity become tensors, of
+this segment and of the tokens before it.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from torch import Tensor
 @dataclass(frozen=True)
 class Scene:
     i_BL: Int[Tensor, "#B L"]
-    """Position of each place of the segment."""
+    """Position of each token of the segment."""
     start: int = 0
-    """How many places (padding included) came before this segment."""
+    """Number of tokens (padding included) before this segment."""
     valid_BL: Bool[Tensor, "#B L"] | None = None
-    """False on padding; None if all places are real."""
+    """False on padding; None if no token is padding."""
     past_i_BP: Int[Tensor, "#B P"] | None = None
-    """Positions of earlier places, of a ragged history."""
+    """Positions of the earlier tokens; None in an even pass."""
     past_valid_BP: Bool[Tensor, "#B P"] | None = None
-    """Which earlier places are real, of a ragged history."""
+    """False where an earlier token is padding; None in an even pass."""
     segment_L: Int[Tensor, " L"] | None = None
-    """The place at which each place's segment starts, if one pass is to see what several would (Transformer-XL)."""
+    """For each token, the index at which its segment starts, where one pass stands for several (Transformer-XL)."""
     source_BSD: Float[Tensor, "B S D"] | None = None
     source_valid_BS: Bool[Tensor, "B S"] | None = None
     losses: dict[str, Tensor] = field(default_factory=dict)
     """The sink for auxiliary losses, by name."""
     outputs: dict[str, Tensor] = field(default_factory=dict)
     """The sink for further outputs of a stack, by name (exits)."""
-    kept: dict[Hashable, Any] = field(default_factory=dict)
-    """What `keep` made; a stack that goes place by place hands it from scene to scene."""
+    cached: dict[Hashable, Any] = field(default_factory=dict)
+    """Results of `once_per_pass`; a stack that goes token by token hands them from scene to scene."""
     _once: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
@@ -50,19 +50,21 @@ class Scene:
         return self.valid_BL is None and self.past_i_BP is None
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What all layers of the pass need alike (a mask, a rotation), made by the first that asks."""
+        """A value that all layers share in this scene (a mask, a rotation), computed by the first that asks."""
         if key not in self._once:
             self._once[key] = make()
         return self._once[key]
 
-    def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What is the same at all places of the pass (a learned span), made by the first that asks."""
-        if key not in self.kept:
-            self.kept[key] = make()
-        return self.kept[key]
+    def once_per_pass(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """A value that all tokens of the pass share (a learned span), computed by the first part that asks.
+
+        A stack that goes token by token makes a scene for each; these values outlive it, those of `once` do not."""
+        if key not in self.cached:
+            self.cached[key] = make()
+        return self.cached[key]
 
     def positions(self, memory: int) -> Int[Tensor, "#B M"]:
-        """Positions of the last `memory` places before the segment, then of the segment."""
+        """Positions of the last `memory` tokens before the segment, then of the segment."""
         if memory == 0:
             return self.i_BL
         if self.past_i_BP is not None:
@@ -73,7 +75,7 @@ class Scene:
         )
 
     def valid(self, memory: int) -> Bool[Tensor, "#B M"] | None:
-        """Which of those places are real; None if all are."""
+        """False where one of those tokens is padding; None if none is."""
         if memory == 0 or self.past_valid_BP is None:
             return self.valid_BL
         now_BL = torch.ones_like(self.i_BL, dtype=torch.bool) if self.valid_BL is None else self.valid_BL
@@ -87,12 +89,12 @@ class Scene:
         past = {"past_i_BP": i_BP.expand(B, -1), "past_valid_BP": valid_BP.expand(B, -1)}
         return replace(self, **now, **past, _once={})
 
-    def cut(self, t: int, places: int) -> Scene:
-        """The scene of so many places from t on, with those before them as their past; of none, where it begins."""
+    def cut(self, t: int, count: int) -> Scene:
+        """The scene of `count` tokens from t on, with those before them as their past; `count` may be 0."""
         source = {"source_BSD": self.source_BSD, "source_valid_BS": self.source_valid_BS}
-        known: dict[str, Any] = {"losses": self.losses, "outputs": self.outputs, "kept": self.kept, **source}
-        cuts_L = None if self.segment_L is None else self.segment_L[t : t + places]
-        now, before = slice(t, t + places), self.start + t
+        known: dict[str, Any] = {"losses": self.losses, "outputs": self.outputs, "cached": self.cached, **source}
+        cuts_L = None if self.segment_L is None else self.segment_L[t : t + count]
+        now, before = slice(t, t + count), self.start + t
         if self.even:
             return Scene(self.i_BL[:, now], before, segment_L=cuts_L, **known)
         i_BM, valid_BM = self.positions(self.start), self.valid(self.start)

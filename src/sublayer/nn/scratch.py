@@ -1,4 +1,4 @@
-"""Room for what is needed only for the moment. Each thread keeps it from call to call: new pages cost time."""
+"""Scratch memory for one call. Each thread reuses its buffer from call to call: new pages cost time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-_kept = threading.local()
+_local = threading.local()
 
 
 def scratch(count: int, dtype: torch.dtype = torch.float32) -> Shaped[Tensor, " count"]:
-    """So many numbers on the CPU, which are the caller's until it returns."""
-    kept = getattr(_kept, "room", None)
-    if kept is None or kept.dtype != dtype or len(kept) < count:
-        kept = _kept.room = torch.empty(count, dtype=dtype, device="cpu")
-    return kept[:count]
+    """`count` numbers on the CPU, uninitialised; valid until the same thread asks again."""
+    buffer = getattr(_local, "buffer", None)
+    if buffer is None or buffer.dtype != dtype or len(buffer) < count:
+        buffer = _local.buffer = torch.empty(count, dtype=dtype, device="cpu")
+    return buffer[:count]

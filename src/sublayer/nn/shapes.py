@@ -5,9 +5,9 @@ Suffixes in bodies (`q_BHLK`) and jaxtyping strings in signatures use the same l
 | letter | axis |
 | --- | --- |
 | B | batch rows; an array of positions may have 1 here, meaning "all rows alike" |
-| L | places of the segment being computed |
-| M | attended places: what is remembered, then the segment |
-| S | places of the source, in cross-attention |
+| L | tokens of the segment being computed |
+| M | attended tokens: the memory, then the segment |
+| S | tokens of the source, in cross-attention |
 | D | model width |
 | H | query heads |
 | G | key/value heads (H is a multiple of G) |

@@ -1,4 +1,4 @@
-"""State: what a model carries from one segment to the next. A value, used once.
+"""State: what a model carries from one segment to the next. A value that may be used once.
 
 `model(ids, state)` consumes it, for a segment of any length; using it again raises, `fork()` copies. Under grad,
 appending makes new tensors; without grad it writes into buffers that grow by doubling, so no step copies the past.
@@ -34,7 +34,7 @@ class Growing:
         return self.buffer.narrow(self.axis, 0, self.length)
 
     def append(self, x: Tensor, keep: int | None = None) -> Growing:
-        """With x after it. Of what stood before x, at least the last `keep` entries stay (None: all)."""
+        """With x after it. Of the entries before x, at least the last `keep` stay (None: all)."""
         if torch.is_grad_enabled():
             return Growing.of(torch.cat([self.last(keep), x], dim=self.axis), self.axis)
         end = self.length + x.shape[self.axis]
@@ -57,7 +57,7 @@ class Growing:
         return self.buffer.narrow(self.axis, self.length - count, count)
 
     def tail(self, count: int) -> Growing:
-        """Without what stands before the last `count` entries, but with the room after them."""
+        """The last `count` entries, with the spare room after them."""
         first = max(0, self.length - count)
         rest = self.buffer.shape[self.axis] - first
         return Growing(self.buffer.narrow(self.axis, first, rest), self.length - first, self.axis)
@@ -68,7 +68,7 @@ class Growing:
 
 @dataclass(frozen=True)
 class Constant:
-    """A tensor without a batch axis that goes along unchanged: forks share it, selecting rows leaves it alone."""
+    """A tensor without a batch axis that never changes: forks share it, selecting rows leaves it alone."""
 
     value: Tensor
 
@@ -85,7 +85,7 @@ class PartState:
 
 
 def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """`change` applied to every tensor inside a state, its structure kept."""
+    """`change` applied to every tensor inside a state; the structure stays the same."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, (Growing, PartState)):
@@ -131,7 +131,7 @@ class State:
 
     @property
     def source(self) -> dict[str, Any]:
-        """What was read before the first segment, as a scene takes it."""
+        """The source, as keyword arguments of a Scene."""
         return {"source_BSD": self.source_BSD, "source_valid_BS": self.source_valid_BS}
 
     def take(self) -> None:

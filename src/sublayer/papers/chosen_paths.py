@@ -27,7 +27,7 @@ class ChosenPath:
     count: int
     training: paths.Choice | None
     generation: paths.Choice | None
-    """None where the row says nothing about it."""
+    """None where the row does not name it."""
 
     def dump(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""What charts share: a look that is legible on white and on black, and the figure that carries one into a page."""
+"""Shared by charts: a theme that is legible on white and on black, and the figure that puts one into a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as a report reads it: what was asked, what was measured over tokens and over time. No model is built."""
+"""A run as a report reads it: the request, and measurements over tokens and over time. No model is built."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_all(paths: list[Path], root: Path) -> tuple[list[History], list[str]]:
 
 
 def _numbers(lines: Any) -> list[Line]:
-    """What in each line is a number."""
+    """The numbers of each line."""
     return [{name: value for name, value in line.items() if _is_number(value)} for line in lines]
 
 

@@ -44,7 +44,7 @@ def figure(name: str, title: str, label: str, lines: Sequence[Line], unit: str =
     bars = whole.mark_rule(color=ACCENT, strokeWidth=2).encode(x=alt.X("low:Q", scale=how), x2="high:Q", y=y)
     layers = [bars, _seeds(shown, y, how, unit), points]
     papers = [{"name": line.name, "x": line.paper} for line in shown if line.paper is not None]
-    note = "Dot: mean over seeds. Bar: its interval. Ticks: the seeds. Bars that overlap settle no order."
+    note = "Dot: mean over seeds. Bar: its interval. Ticks: the seeds. Where bars overlap, the order is open."
     if papers:
         tips = [alt.Tooltip("name:N", title="variant"), alt.Tooltip("x:Q", title="paper", format=".4~f")]
         diamonds = alt.Chart(rows_of(papers)).mark_point(shape="diamond", size=110, color=PALETTE[1], opacity=1)

@@ -82,7 +82,7 @@ def _title(sections: Sequence[Section]) -> str:
 
 
 def _header(sections: Sequence[Section], problems: Sequence[str]) -> Markup:
-    """What was found, before how."""
+    """Results first, then how they were obtained."""
     headlines = (
         tag("li", tag("a", one.title, href=f"#part-{number + 1}") if len(sections) > 1 else "", one.lead)
         for number, one in enumerate(sections)

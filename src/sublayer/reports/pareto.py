@@ -13,7 +13,7 @@ from sublayer.reports.units import Scale
 from sublayer.runs.wording import plural
 
 DOTS = 4000
-"""Of trials in a chart; more make a page heavy and no denser."""
+"""Most trials in a chart; more make the page larger, but show no more."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def nondominated(points: Sequence[Point], axes: Sequence[int], objectives: Seque
     if not points:
         return []
     costs = [[objectives[at].cost(one.values[at]) for at in axes] for one in points]
-    kept = [points[place] for place in front_of(costs)]
-    return sorted(kept, key=lambda one: (one.values[axes[-1]], one.number))
+    best = [points[index] for index in front_of(costs)]
+    return sorted(best, key=lambda one: (one.values[axes[-1]], one.number))
 
 
 def pairs(objectives: Sequence[ParetoAxis], front: Sequence[Point]) -> list[tuple[int, int]]:
@@ -74,13 +74,13 @@ def _figure(
         "y": alt.Y(_field(pair[0]), **axis(up.scale, _column(dots + points, pair[0]), f", {up.better}")),
     }
     tips = [alt.Tooltip(_field(at), title=one.scale.label, format=",.4~f") for at, one in enumerate(objectives)]
-    said = [alt.Tooltip("number:Q", title="trial"), *tips]
+    tooltip = [alt.Tooltip("number:Q", title="trial"), *tips]
     edge = [_shown(one, objectives) for one in nondominated(front, pair, objectives)]
     step = "step-before" if along.maximize else "step-after"
     layers = []
     if dots:
         pale = alt.Chart(table(dots)).mark_circle(size=14, color=PALE, opacity=0.35)
-        layers.append(pale.encode(**where, tooltip=said))
+        layers.append(pale.encode(**where, tooltip=tooltip))
     layers.append(alt.Chart(table(edge)).mark_line(color=ACCENT, strokeWidth=1.5, interpolate=step).encode(**where))
     on = alt.Chart(table(points)).mark_circle(opacity=0.95, size=64, color=ACCENT)
     coloured = {}
@@ -89,7 +89,7 @@ def _figure(
         ramp = alt.Scale(range=list(RAMP), zero=False)
         coloured["color"] = alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(gradientLength=160))
         coloured["size"] = alt.Size(_field(at), title=name, scale=alt.Scale(range=[36, 150], zero=False))
-    layers.append(on.encode(**where, **coloured, tooltip=[*said, alt.Tooltip("layout:N", title="layout")]))
+    layers.append(on.encode(**where, **coloured, tooltip=[*tooltip, alt.Tooltip("layout:N", title="layout")]))
     title = f"{up.scale.title} against {along.scale.title}"
     return Figure(
         f"front-{up.name}-{along.name}".replace("_", "-"),
@@ -108,8 +108,8 @@ def _note(front: Sequence[Point], dots: Rows, of: int, third: Sequence[ParetoAxi
 def _shown(one: Point, objectives: Sequence[ParetoAxis]) -> dict[str, Any]:
     """In the units of the axes, under names that need no quoting."""
     figures = [objective.scale.shown(value) for objective, value in zip(objectives, one.values, strict=True)]
-    said = {"layout": one.layout} if one.layout else {}
-    return {"number": one.number, **said, **{f"o{at}": value for at, value in enumerate(figures)}}
+    layout = {"layout": one.layout} if one.layout else {}
+    return {"number": one.number, **layout, **{f"o{at}": value for at, value in enumerate(figures)}}
 
 
 def _field(at: int) -> str:

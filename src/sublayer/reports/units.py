@@ -66,10 +66,10 @@ def scale(name: str, values: Iterable[float | None], unit: str = "") -> Scale:
     most = max((abs(value) for value in values if value is not None and math.isfinite(value)), default=1.0)
     factor, sign = [step[1:] for step in LADDERS[ladder] if most >= step[0]][-1]
     whole = most * factor
-    places = 3 - math.floor(math.log10(whole)) if whole > 0 else 0
+    decimals = 3 - math.floor(math.log10(whole)) if whole > 0 else 0
     if ladder == "count" and factor == 1.0:
-        places = 0
-    return Scale(name, title, factor, sign or ("" if name in KNOWN else unit), min(max(places, 0), 6))
+        decimals = 0
+    return Scale(name, title, factor, sign or ("" if name in KNOWN else unit), min(max(decimals, 0), 6))
 
 
 def time(most: float) -> Scale:
@@ -82,7 +82,7 @@ def time(most: float) -> Scale:
 
 
 def percent(predicted: float | None, measured: float | None) -> float | None:
-    """By how much a prediction is off, of what was measured."""
+    """Error of a prediction as a share of the measurement."""
     if predicted is None or not measured or not math.isfinite(predicted / measured):
         return None
     return 100 * (predicted / measured - 1)

@@ -1,4 +1,4 @@
-"""The run: a folder with what was asked, what happened and the weights. Every tool reads and writes runs, nothing else.
+"""The run: a folder with the request, the metrics and the weights. Every tool reads and writes runs, nothing else.
 
 RUN/
   run.json          the request: model, data, training; a folder with this file is a run

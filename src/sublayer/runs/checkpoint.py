@@ -25,7 +25,7 @@ SUFFIX = ".safetensors"
 
 
 class DamagedError(ValueError):
-    """A checkpoint that is not what was written."""
+    """A checkpoint whose files differ from those that were written."""
 
 
 @dataclass(frozen=True)

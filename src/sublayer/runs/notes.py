@@ -60,7 +60,7 @@ class Progress:
 class Notes:
     progress: Progress
     cursor: Mapping[str, Any]
-    """Where training stands in its data."""
+    """Position of the training in its data."""
     metrics: int
     """Bytes of metrics.jsonl written until then."""
     carried: Mapping[str, Any] | None = None

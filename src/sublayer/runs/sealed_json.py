@@ -1,4 +1,4 @@
-"""What folders of results share: JSON files that are whole or absent, requests with a checksum, a lock."""
+"""Shared by folders of results: JSON files that are whole or absent, requests with a checksum, a lock."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def summaries(folder: Path | str) -> list[RunSummary | RunProblem]:
 
 
 def attempt(run: Run, read: Callable[[Run], Any]) -> Any:
-    """What `read` makes of a run, or the problem."""
+    """The result of `read` for a run, or the problem."""
     try:
         return read(run)
     except (ValueError, OSError, NotImplementedError, RecursionError) as error:

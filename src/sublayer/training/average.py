@@ -1,4 +1,4 @@
-"""Which checkpoints are kept, and the mean weights of the last of them."""
+"""Deletes old checkpoints, and averages the weights of the last."""
 
 from __future__ import annotations
 

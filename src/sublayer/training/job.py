@@ -255,7 +255,7 @@ def warn_of_warmup(run: Run, config: TrainConfig) -> None:
 
 
 def title(run: Run, data: Data, trainee: Trainee) -> str:
-    """What is trained on what, in one line."""
+    """Model and data of the training, in one line."""
     params = run.model_config.cost().params
     done = f", from step {trainee.progress.step:,}" if trainee.progress.step else ""
     text = f"{len(data.train):,} tokens of {data.title}, vocabulary {data.vocab:,}"

@@ -37,7 +37,7 @@ def check_head(model: Model.Config) -> None:
 
 
 def check_pair(model: Model.Config, config: TrainConfig, data: Data) -> None:
-    """What model, objective, training and data ask of each other."""
+    """Check that model, objective, training and data fit each other."""
     choose(model, data.config, config.objective).check(model, data)
     if data.longest("train") is None:
         check_length(model, config)

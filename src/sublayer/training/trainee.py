@@ -34,7 +34,7 @@ class Trainee:
     batches: Batches
     """Train, in the order it is read."""
     state: State | None = None
-    """What is carried from batch to batch."""
+    """The state that is carried from batch to batch."""
     progress: Progress = field(default_factory=Progress)
 
     @classmethod

@@ -79,9 +79,9 @@ def test_lower_is_better_where_the_proxy_says_so(made):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no column ppl, which says how good a model is in truth; the columns are none"),
+        ("", "no column ppl, the true perplexity of each model; the columns are none"),
         ("word " * 1000, "word word …"),
-        ("a,b\n1,2\n", "no column ppl, which says how good a model is in truth; the columns are a, b"),
+        ("a,b\n1,2\n", "no column ppl, the true perplexity of each model; the columns are a, b"),
         ("ppl,snip\n", "a header and no rows"),
         ("ppl,snip\n1,2\n2,many\n", "line 3, column snip: expected a number, got 'many'"),
         ("ppl,snip\n1,2\nnan,2\n", "line 3, column ppl: expected a number, got 'nan'"),

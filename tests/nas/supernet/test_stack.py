@@ -86,7 +86,9 @@ def test_what_is_not_on_the_path_remembers_on(paper):
     ids = torch.randint(61, (2, 12))
     prefer(model.stack, "ffff")
     skipped = model(ids)[1]
-    x_BLD = model.embedding.settle(model.stack.position.embed(model.embedding.read(ids), Scene(torch.arange(12)[None])))
+    x_BLD = model.embedding.norm_and_drop(
+        model.stack.position.embed(model.embedding.read(ids), Scene(torch.arange(12)[None]))
+    )
     first = model.stack.sublayers[0](x_BLD, Scene(torch.arange(12)[None]), None)[1]
     assert [torch.equal(a, b) for a, b in zip(tensors_of(skipped.parts[0]), tensors_of(first), strict=True)].count(
         False
@@ -117,7 +119,7 @@ def test_equation_six_in_values_and_gradients(paper, seed, one):
 
 def written_out(model, ids, m_NC, one):
     scene = Scene(torch.arange(ids.shape[1])[None])
-    x = model.embedding.settle(model.stack.position.embed(model.embedding.read(ids), scene))
+    x = model.embedding.norm_and_drop(model.stack.position.embed(model.embedding.read(ids), scene))
     for n, weights in enumerate(m_NC):
         made = [model.stack.sublayers[n * 2 + i](x, scene, None)[0] for i in range(2)]
         if one:  # what was not drawn is not run, so nothing is learned of it

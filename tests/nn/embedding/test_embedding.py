@@ -55,7 +55,7 @@ def test_every_id_is_read_and_every_parameter_learns(config: Embedding.Config):
     if config.types:
         x_BLD = x_BLD + module.read_types(torch.arange(VOCAB)[None] % config.types)
     assert x_BLD.shape == (1, VOCAB, DIM)
-    (module.settle(x_BLD) * torch.randn(DIM)).pow(2).sum().backward()
+    (module.norm_and_drop(x_BLD) * torch.randn(DIM)).pow(2).sum().backward()
     for name, weight in module.named_parameters():
         assert weight.grad is not None, name
         assert weight.grad.any(), name
@@ -101,7 +101,7 @@ def test_types_and_norm_come_after_the_lookup():
     config = TokenEmbedding.Config(types=2, norm=LayerNorm.Config(eps=1e-12))
     module = config.build(VOCAB, DIM)
     ids, types = torch.randint(VOCAB, (2, 5)), torch.randint(2, (2, 5))
-    x_BLD = module.settle(module.read(ids) + module.read_types(types))
+    x_BLD = module.norm_and_drop(module.read(ids) + module.read_types(types))
     expected = F.layer_norm(module.weight_VD[ids] + module.types[types], (DIM,), eps=1e-12)
     torch.testing.assert_close(x_BLD, expected)
 

@@ -166,10 +166,10 @@ def test_embeddings_of_places_are_added():
 
 def test_learned_positions_end_and_start_somewhere():
     learned = Learned.Config(limit=4).build(D, K)
-    with pytest.raises(ValueError, match=r"end at 4, got a sequence that reaches place 5\. Set position.limit=5"):
+    with pytest.raises(ValueError, match=r"4 learned positions, got a sequence that needs 5\. Set position.limit=5"):
         learned.embed(torch.zeros(1, L, D), Scene(torch.arange(L)[None]))
     ragged = Scene(torch.tensor([[-1, 0]]), valid_BL=torch.ones(1, 2, dtype=torch.bool))
-    with pytest.raises(ValueError, match="count from 0, got -1"):
+    with pytest.raises(ValueError, match="expected 0 or more, got -1"):
         learned.embed(torch.zeros(1, 2, D), ragged)
 
 

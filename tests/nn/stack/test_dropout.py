@@ -39,13 +39,13 @@ def training(name, rates, dtype):
 
 def noted(monkeypatch):
     """What the fast loop draws: for each segment, (rate, mask) of one sublayer after another."""
-    drawn, draw = [], dropout.stay
+    drawn, draw = [], dropout.draw_mask
 
-    def stay(shape, rate, like):
+    def draw_mask(shape, rate, like):
         drawn.append((rate, draw(shape, rate, like)))
         return drawn[-1][1]
 
-    monkeypatch.setattr(dropout, "stay", stay)
+    monkeypatch.setattr(dropout, "draw_mask", draw_mask)
     return drawn
 
 
@@ -113,14 +113,14 @@ def assert_alike(trial, model, monkeypatch):
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_as_much_is_left_out_as_was_asked(rate):
     torch.manual_seed(0)
-    left = dropout.stay((400, 1001), rate, torch.empty(0)).double().mean()
+    left = dropout.draw_mask((400, 1001), rate, torch.empty(0)).double().mean()
     assert left == pytest.approx(1 - rate, abs=4 * (rate * (1 - rate) / 400_400) ** 0.5)
     assert dropout.scale(rate) == pytest.approx(1 / (1 - rate), rel=1e-3)
 
 
 def test_places_rows_and_features_are_drawn_apart():
     torch.manual_seed(0)
-    stay = dropout.stay((64, 64, 64), 0.5, torch.empty(0)).float()
+    stay = dropout.draw_mask((64, 64, 64), 0.5, torch.empty(0)).float()
     for dim in range(3):
         spread = stay.mean(dim).std()
         assert spread == pytest.approx(0.5 / 8, rel=0.1)

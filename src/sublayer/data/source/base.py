@@ -67,7 +67,7 @@ class Source:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return str(getattr(self.config, "path", self.config.tag))
 
     def read(self) -> Iterator[Piece]:

@@ -43,7 +43,7 @@ class Files(Source):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What can go wrong with a file, in one line."""
+    """Errors of reading a file, in one line."""
     try:
         yield
     except FileNotFoundError:

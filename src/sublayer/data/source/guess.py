@@ -1,4 +1,4 @@
-"""What a user types, as a source."""
+"""Sources as users write them."""
 
 from __future__ import annotations
 

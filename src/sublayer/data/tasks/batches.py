@@ -26,7 +26,7 @@ from sublayer.data.tasks.examples import Examples
 
 
 class Episodes(Batches):
-    """One episode a row, or its beginning where it is longer than `length`; shuffled anew each epoch, without end.
+    """One episode a row, or its beginning where it is longer than `length`; shuffled again each epoch, without end.
 
     The cursor counts episodes.
     """

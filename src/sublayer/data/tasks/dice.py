@@ -17,7 +17,7 @@ class Dice:
         self.key, self.thrown = mix(*key), 0
 
     def roll(self, below: int, *shape: int) -> Int64[np.ndarray, ...]:
-        """Numbers from 0 to below − 1, all alike probable."""
+        """Uniform numbers from 0 to below − 1."""
         (found,) = self.columns(math.prod(shape), below)
         return found.reshape(shape)
 

@@ -1,4 +1,4 @@
-"""Random walk: where somebody is who goes forward and turns in a small grid (Fan et al. 2020, sections 4.1.2, 7.1)."""
+"""Random walk: where a walker is who goes forward and turns in a small grid (Fan et al. 2020, sections 4.1.2, 7.1)."""
 
 from __future__ import annotations
 

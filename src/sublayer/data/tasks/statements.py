@@ -61,7 +61,7 @@ def attempt(dice: Dice, values_EK: Values, comparisons: int, kinds: int) -> tupl
 
 
 def pick(chance_E: Column, allowed_EK: Bool[np.ndarray, "E K"]) -> Column:
-    """One of the allowed in each row, all alike probable; any, if none is."""
+    """One of the allowed in each row, drawn uniformly; any, if none is allowed."""
     rank_EK = allowed_EK.cumsum(1)
     return (rank_EK > (chance_E % np.maximum(rank_EK[:, -1], 1))[:, None]).argmax(1)
 

@@ -80,7 +80,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def stream(self, ids: Iterable[int]) -> Iterator[str]:
-        """Text as its ids arrive; what comes out, joined, is what `decode` gives of all."""
+        """Text as its ids arrive; joined, the pieces are what `decode` gives of all ids."""
         for token in ids:
             yield self.decode([token])
 

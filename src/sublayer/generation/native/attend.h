@@ -1,15 +1,15 @@
 /* One query on its keys. Needs matrix.h. */
 
-static void rotate(float *x, const float *turn, int64_t K) {
+static void rotate(float *x, const float *rotation, int64_t K) {
     int64_t half = K / 2;
     for (int64_t e = 0; e < half; e++) {
-        float a = x[e], b = x[e + half], cosine = turn[e], sine = turn[e + half];
+        float a = x[e], b = x[e + half], cosine = rotation[e], sine = rotation[e + half];
         x[e] = a * cosine - b * sine;
         x[e + half] = b * cosine + a * sine;
     }
 }
 
-/* y[e] = scale Σ_j p[j] v[j, e] for R lanes of features, whose sums stay in registers. */
+/* y[e] = scale Σ_j p[j] v[j, e] for R vectors of features, whose sums stay in registers. */
 INLINE void blend(const int R, const float *p, const float *v, int64_t M, int64_t K, float scale, float *y) {
     v8 parts[4];
     for (int r = 0; r < R; r++) parts[r] = (v8){0};

@@ -1,4 +1,4 @@
-"""What step.c reads, field by field as it declares them."""
+"""The structs of step.c, field by field in its order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CacheStruct(Structure):
         ("held", c_int64),
         ("key", c_void_p),
         ("value", c_void_p),
-        ("turn", c_void_p),
+        ("rotation", c_void_p),
         ("stream", c_int64),
         ("norm", NormStruct),
         ("made", StepMatrix),

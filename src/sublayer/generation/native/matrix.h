@@ -1,6 +1,6 @@
 /* A matrix times one vector, or several: where a step spends its time.
 
-   N out and W in of a matrix, B vectors. Matrices are (N, W), rows contiguous, as torch.nn.Linear keeps them. */
+   N out and W in of a matrix, B vectors. Matrices are (N, W), rows contiguous, as torch.nn.Linear stores them. */
 
 #include "vector.h"
 

@@ -28,7 +28,7 @@ class NativeReader(Reader):
         model, start, i_B1 = self.model, self.step.start, self.step.positions()
         even_11 = torch.tensor([[start]], device="cpu")
         scene = Scene(even_11, start) if i_B1 is None else Scene(i_B1, start, torch.ones_like(i_B1, dtype=torch.bool))
-        x_B1D = model.embedding.settle(self.position.embed(model.embedding.read(ids_B[:, None]), scene))
+        x_B1D = model.embedding.norm_and_drop(self.position.embed(model.embedding.read(ids_B[:, None]), scene))
         out_BN = self.step(x_B1D[:, 0])
         self.scores_BV = out_BN if self.step.scores else model.head(out_BN)
 

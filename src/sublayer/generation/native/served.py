@@ -1,4 +1,4 @@
-"""Which models the step in C serves; of any other, what about it has no C code.
+"""Which models the step in C serves, and why it does not serve another.
 
 It asks for exact classes: a subclass may compute anything. Nothing is computed here, so that models on the meta device
 can be asked, too.
@@ -31,7 +31,7 @@ from sublayer.nn.stack.compose import Compose
 
 
 class NotServed(Exception):  # noqa: N818 (it is no error: the plain code runs)
-    """What about a model has no C code."""
+    """The reason why the step in C does not serve a model."""
 
 
 def why_not(model: nn.Module, mode: Mode) -> str | None:

@@ -1,7 +1,7 @@
 /* One token a row through a decoder's stack, plain or Feedback: all sublayers in one call.
 
    Its slow twin is the model itself. At one row a step reads every weight once and multiplies it once, so what counts is
-   that the weights stream in without a pause: no framework between two matrices, one parallel region for the whole step.
+   that the weights are read from memory without a pause: no framework between two matrices, one parallel region for the whole step.
 
    B rows, D width, H query heads on G key heads of size K, F inner width, C capacity of a cache, M keys attended.
    form.py declares the same structs. */
@@ -19,9 +19,9 @@
 typedef struct {
     int64_t groups, size, capacity, held;
     float *key, *value; /* (B, G, C, K) */
-    const float *turn;  /* rotary cos, then sin, (position, K); or NULL */
-    /* Whose keys and values they are. An attention's own: it appends them before it attends, and `made.weight` is NULL.
-       A Feedback memory's: the step's end makes them of memory vectors, and no token sees itself. */
+    const float *rotation; /* rotary cos, then sin, (position, K); or NULL */
+    /* The owner of the keys and values. An attention: it appends them before it attends, and `made.weight` is NULL.
+       A Feedback memory: the end of the step projects them from memory vectors, and no token sees itself. */
     int64_t stream;
     Norm norm;
     Matrix made;
@@ -29,12 +29,12 @@ typedef struct {
 
 typedef struct {
     int64_t attends, after; /* attention or feed-forward; norm after the sum or before the part */
-    int64_t ends;           /* the layer that ends here, counted from 1; 0 for none, or if nobody asks */
+    int64_t ends;           /* the layer that ends here, counted from 1; 0 for none, or without a memory */
     Norm norm;
     Matrix enter, leave;
     int64_t heads, cache, reach; /* reach: earlier tokens seen, -1 for all */
     /* What positions add to scores, NULL where they do not: ALiBi's slopes (H); vectors of distances (distance, K), far
-       ones first, beyond which all are alike, for each head, or `apart` 0; with them Transformer-XL's u and v (H, K). */
+       ones first, beyond which all share the last, for each head, or `apart` 0; with them Transformer-XL's u and v (H, K). */
     const float *slope, *content, *distance, *far;
     int64_t reaches, apart; /* distances in `far`, and from one head's to the next */
     int64_t gated, activation;
@@ -72,12 +72,12 @@ static void score_distances(const Sublayer *s, const float *q, int64_t h, int64_
     for (int64_t j = 0; j < M - near; j++) p[j] = p[M - near];
 }
 
-/* The query of head h as its keys are asked, turned and over √K; into p what the position adds to its scores. */
+/* Prepares the query of head h: rotated and over √K. Writes the position's terms of the scores to p. */
 static void prepare(const Sublayer *s, const Cache *c, float *q, int64_t h, int64_t at, int64_t M, float *p) {
     int64_t K = c->size;
     float scale = 1.0f / sqrtf((float)K), slope = s->slope ? s->slope[h] : 0, *asked = p + c->capacity;
     for (int64_t j = 0; j < M; j++) p[j] = -slope * (float)(M - 1 - j);
-    if (c->turn) rotate(q, c->turn + at * K, K);
+    if (c->rotation) rotate(q, c->rotation + at * K, K);
     if (s->far) {
         for (int64_t e = 0; e < K; e++) asked[e] = (q[e] + (s->distance ? s->distance[h * K + e] : 0)) * scale;
         score_distances(s, asked, h, M, K, recalls(c), p);
@@ -87,12 +87,12 @@ static void prepare(const Sublayer *s, const Cache *c, float *q, int64_t h, int6
     for (int64_t e = 0; e < K; e++) q[e] *= scale;
 }
 
-/* One row's key and value of group g, after those that are held. */
+/* Appends one row's key and value of group g to the cache. */
 static void append(const Step *step, const Cache *c, int64_t b, int64_t g, const float *k, const float *v) {
     int64_t K = c->size, at = ((b * c->groups + g) * c->capacity + c->held) * K;
     memcpy(c->key + at, k, K * sizeof(float));
     memcpy(c->value + at, v, K * sizeof(float));
-    if (c->turn) rotate(c->key + at, c->turn + (step->start - step->first[b]) * K, K);
+    if (c->rotation) rotate(c->key + at, c->rotation + (step->start - step->first[b]) * K, K);
 }
 
 /* Attend with one row's queries of group g; first append its key and value, where they are its own. */
@@ -140,7 +140,8 @@ static void attention(const Step *step, const Sublayer *s, const float *x, float
         attend_group(step, s, i / G, i % G, p);
 }
 
-/* What a layer gives to each stream of memory vectors; x^0 starts them. A thread has the same features every time. */
+/* Adds a layer's share to each stream of memory vectors; x^0 comes first. A thread has the same features every time,
+   so no barrier is needed. */
 static void compose(const Step *step, int64_t layer) {
     int64_t B = step->rows, D = step->dim, from, to;
     share(D, &from, &to);
@@ -178,7 +179,7 @@ static void remember(const Step *step, float *mine, float *columns) {
     }
 }
 
-/* All threads are here together; a barrier stands where one reads what others wrote. */
+/* Run by all threads; there is a barrier wherever one reads what others wrote. */
 static void run(const Step *step) {
     int64_t B = step->rows, D = step->dim, from, to;
     float *mine = step->room + THREAD * step->private, *columns = mine + B * D, *p = columns + step->columns;

@@ -124,7 +124,7 @@ class NativeStep:
             kind = position.kind
             if kind not in self._angles:
                 self._angles[kind] = angles(position, self._angle_count)
-            self._caches[n].turn = self._angles[kind].data_ptr()
+            self._caches[n].rotation = self._angles[kind].data_ptr()
 
     def _allocate(self) -> None:
         """Scratch memory for as many rows, tokens and threads as there are now."""

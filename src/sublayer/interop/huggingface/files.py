@@ -48,15 +48,15 @@ def write_files(folder: Path, values: Mapping[str, Any], tensors: dict[str, Tens
             save_file(tensors, Path(aside) / WEIGHTS, metadata={"format": "pt"})
             (Path(aside) / CONFIG).write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
             for name in (WEIGHTS, CONFIG):
-                _settle(Path(aside) / name)
+                _sync(Path(aside) / name)
             for name in (WEIGHTS, CONFIG):
                 os.replace(Path(aside) / name, folder / name)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{folder}: cannot be written: {error}; give a folder with room and permission") from None
 
 
-def _settle(path: Path) -> None:
-    """On the disk, not only on its way there."""
+def _sync(path: Path) -> None:
+    """Flush to the disk, so that the rename cannot come before the content."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

@@ -21,7 +21,7 @@ from sublayer.objectives import choose
 
 
 def stack_of(model: Model) -> Stack:
-    """The one stack, which proxies score: embeddings hold most weights of a small model, but say little about it."""
+    """The one stack, which proxies score: embeddings hold most weights of a small model, but show little about it."""
     stack = getattr(model, "stack", None)
     if not isinstance(stack, Stack):
         raise ValueError(f"{model.config.tag}: has no single stack to score; give a decoder or an encoder")

@@ -90,15 +90,15 @@ def write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, Any]]) ->
 
 def _models(name: str, rows: list[TableRow], known: list[str]) -> RankedModels:
     perplexities = [_positive(row, "ppl") for row in rows]
-    kept = [row for row, value in zip(rows, perplexities, strict=True) if value is not None]
-    latency = [_positive(row, "latency_ms") for row in kept]
+    scored = [row for row, value in zip(rows, perplexities, strict=True) if value is not None]
+    latency = [_positive(row, "latency_ms") for row in scored]
     return RankedModels(
         name,
-        [row.cells.get("name") or str(row.line) for row in kept],
+        [row.cells.get("name") or str(row.line) for row in scored],
         [value for value in perplexities if value is not None],
-        {one: [_score(row, one) for row in kept] for one in known},
+        {one: [_score(row, one) for row in scored] for one in known},
         [value / 1000 for value in latency if value is not None] if all(latency) else None,
-        dropped=len(rows) - len(kept),
+        dropped=len(rows) - len(scored),
     )
 
 

@@ -1,7 +1,7 @@
 """Window attention by blocks: work and memory linear in length.
 
-Queries are cut into blocks as long as the window, so that a block sees at most itself and its neighbours; all blocks of
-all rows go through attention as one batch.
+Queries are cut into blocks as long as the window, so that a block sees at most itself and its neighbours: a fixed
+number of keys. All blocks of all rows then have one shape and go through attention as one batch.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def window_of(view: View) -> Window.Config | None:
 
 
 def followed(view: View) -> bool:
-    """Whether nothing but the pattern decides who sees whom: no bias, no second mask, no padding."""
+    """Whether the pattern alone decides which keys a query sees: no bias, no second mask, no padding."""
     return view.scene.even and not view.position.acts_on_scores and not view.memory.masks
 
 
 def why_no_blocks(part: MultiHead, mode: paths.Mode) -> str | None:
-    """What about an attention keeps its work from following the pattern."""
+    """Why an attention's work cannot follow the pattern; None if it can."""
     if mode == "generation":
         return "one token at a time has no blocks"
     if part.position.acts_on_scores:
@@ -70,7 +70,8 @@ def _run(
     blocks = -(-L // W)
     q_BHLK = position.query(q_BHLK, scene)
     q_NHWK = F.pad(q_BHLK, (0, 0, 0, blocks * W - L)).view(B, H, blocks, W, K).transpose(1, 2).flatten(0, 1)
-    # Keys from one window before the first query to one block after the last; what does not exist is padding.
+    # Keys from one window before the first query to one block after the last; those that do not exist are padding.
+    # `unfold` makes overlapping views (each key belongs to 2 or 3 blocks); only `flatten` copies them.
     after = blocks * W - L + (wide - 2 * W)
     k_NGXK, v_NGXK = (
         F.pad(x, (0, 0, W - memory, after)).unfold(2, wide, W).permute(0, 2, 1, 4, 3).flatten(0, 1)
@@ -87,7 +88,7 @@ def _run(
 def _faded(
     mask_n1WX: Bool[Tensor, "n 1 W X"], window: Window.Config, span: Span, scene: Scene, dtype: torch.dtype
 ) -> Float[Tensor, "n H W X"]:
-    """With what a span adds to scores, which is the same for all blocks."""
+    """The mask as a bias: a span's terms, which are the same for all blocks, and −∞ where masked."""
     i_W, j_X = (torch.arange(size, device=mask_n1WX.device) for size in mask_n1WX.shape[2:])
     apart_1WX = (i_W[:, None] + window.size - j_X)[None]
     return span.fade(apart_1WX, scene, dtype).masked_fill(~mask_n1WX, -torch.inf)

@@ -1,4 +1,4 @@
-"""Cross-attention: queries from here, keys and values from the source."""
+"""Cross-attention: queries from the stream, keys and values from the source."""
 
 from __future__ import annotations
 

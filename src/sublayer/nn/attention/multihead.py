@@ -35,7 +35,7 @@ class MultiHead(Heads):
         added = frozenset({"kernel"})
 
         pattern: Pattern.Config = Causal.Config()
-        """Who may see whom."""
+        """Which tokens a token may see."""
         memory: Memory.Config = Cache.Config()
         """What is stored of earlier segments."""
         span: Span.Config = FullSpan.Config()
@@ -124,7 +124,7 @@ class MultiHead(Heads):
             return queries + keys + position + weights + self.memory.flops(slot, G, K, work)
 
         def _slots(self, work: Work) -> int:
-            """Slots that stand before the segment."""
+            """Number of slots before the segment."""
             return self.memory.slots(least(work.memory, self.reach, self.span.begins) or 0)
 
         def _pairs(self, slot: Slot, L: int, M: int) -> int:
@@ -212,7 +212,7 @@ class MultiHead(Heads):
 
     @property
     def masked(self) -> str | None:
-        """What makes its scores need a mask in an unpadded first segment; None if nothing does."""
+        """The option that makes its scores need a mask in an unpadded first segment; None if there is none."""
         config = self.config
         if self.span is not None:
             return f"span={config.span.tag}"

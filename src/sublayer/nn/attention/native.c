@@ -1,9 +1,12 @@
-/* softmax(q kᵀ · scale) v and its gradient, where every query sees all keys, or those up to its own place.
+/* softmax(q kᵀ · scale) v and its gradient, where every query sees all keys, or those up to its own position.
 
    Its slow twin is F.scaled_dot_product_attention. A row of scores is short enough to be held whole, so there is no
    running softmax: a few queries at a time, their scores on all keys that any of them sees, the softmax of each row, and
-   the products with it, all in the caches next to the processor. Each thread has its own heads, so sums never depend on
-   how many threads there are.
+   the products with it, all within the processor's caches. Each thread has its own heads, so sums never depend on the
+   number of threads.
+
+   Backward does not read the weights but recomputes them: forward saves log Σ exp(scores) of each row, and
+   exp(score − that) is the weight. One number a row instead of M, and one product more.
 
    B batch, H query heads on G key heads of size K, a multiple of WIDE, L queries, M keys, N keys rounded up to whole
    tiles either way. native.py declares the same structs. */
@@ -12,29 +15,29 @@
 
 #include "vector.h"
 
-#define TALL 6            /* a tile's rows, */
-#define WIDE (2 * LANES)  /* and columns: its sums fill the registers */
-#define ROWS 24           /* queries at a time: few, since what lies above the diagonal is multiplied in vain */
+#define TALL 6            /* rows of a tile */
+#define WIDE (2 * LANES)  /* and columns: 6 × 2 vectors of sums, two of b and one of a fit in 16 registers */
+#define ROWS 24           /* queries at a time: few, since a causal block's products above the diagonal are wasted */
 #define UP(n, whole) (((n) + (whole) - 1) / (whole) * (whole))
-#define BOTH 48           /* a multiple of TALL and WIDE */
+#define BOTH 48           /* a multiple of TALL and WIDE, to which the number of keys is padded: tiles need no edge case */
 
 typedef struct {
     float *at;
-    int64_t b, h, l; /* floats from one row, head, place to the next; within a head they are neighbours */
+    int64_t b, h, l; /* strides in floats from one row, head, token to the next; a head's features are contiguous */
 } Heads;
 
 typedef struct {
     int64_t batch, heads, groups, length, keys, size, causal, threads;
     double scale;
-    Heads q, k, v, y; /* y: what comes out, or its gradient */
-    float *logs;      /* (B, H, L) log of each row's sum of exponentials */
+    Heads q, k, v, y; /* y: the output, or its gradient */
+    float *logs;      /* (B, H, L) log Σ exp(scores) of each row */
     Heads to_q, to_k, to_v;
     float *room;
     int64_t private; /* floats of `room` for each thread */
 } Attention;
 
-/* out (I, J) = a b, or += where it adds; whole tiles. a[i, t] lies at i·row + t·step; b is in panels of WIDE columns,
-   which lie `panel` apart, their rows `stride`. */
+/* out (I, J) = a b, or += if `adds`; whole tiles, whose sums stay in registers for all T terms. a[i, t] is at
+   i·row + t·step, so a may be read transposed; b is in panels of WIDE columns, `panel` apart, their rows `stride`. */
 INLINE void product(int64_t I, int64_t J, int64_t T, const float *a, int64_t row, int64_t step, const float *b,
                     int64_t panel, int64_t stride, float *out, int64_t apart, int adds) {
     for (int64_t j = 0; j < J; j += WIDE, b += panel)
@@ -67,8 +70,8 @@ static void gather(const float *from, int64_t apart, int64_t R, int64_t rows, in
     memset(to + R * K, 0, (rows - R) * K * sizeof(float));
 }
 
-/* As gather, turned over: panels (K, WIDE) of WIDE rows each. */
-static void turn(const float *from, int64_t apart, int64_t R, int64_t rows, int64_t K, float *to) {
+/* As gather, transposed: panels (K, WIDE) of WIDE rows each. */
+static void transpose(const float *from, int64_t apart, int64_t R, int64_t rows, int64_t K, float *to) {
     for (int64_t r = 0; r < rows; r += WIDE, to += K * WIDE)
         for (int64_t k = 0; k < K; k++)
             for (int64_t w = 0; w < WIDE; w++) to[k * WIDE + w] = r + w < R ? from[(r + w) * apart + k] : 0;
@@ -98,7 +101,7 @@ static float largest(const float *x, int64_t W) {
 static void forward(const Attention *p, int64_t b, int64_t g, float *room) {
     int64_t L = p->length, M = p->keys, K = p->size, N = UP(M, BOTH), each = p->heads / p->groups;
     float *k = room, *v = k + N * K, *q = v + N * K, *y = q + ROWS * K, *score = y + ROWS * K;
-    turn(head(p->k, b, g), p->k.l, M, N, K, k);
+    transpose(head(p->k, b, g), p->k.l, M, N, K, k);
     gather(head(p->v, b, g), p->v.l, M, N, K, 1, v);
     for (int64_t h = g * each; h < g * each + each; h++)
         for (int64_t i = 0; i < L; i += ROWS) {
@@ -114,6 +117,7 @@ static void forward(const Attention *p, int64_t b, int64_t g, float *room) {
                 sums[r] = sum(x, n);
                 p->logs[(b * p->heads + h) * L + i + r] = top + logf(sums[r]);
             }
+            /* Divided after the product: K divisions a row instead of n. */
             product(ROWS, K, n, score, N, 1, v, WIDE, K, y, K, 0);
             for (int64_t r = 0; r < R; r++)
                 for (int64_t e = 0; e < K; e++) y[r * K + e] /= sums[r];
@@ -126,8 +130,8 @@ static void backward(const Attention *p, int64_t b, int64_t g, float *room) {
     int64_t L = p->length, M = p->keys, K = p->size, N = UP(M, BOTH), each = p->heads / p->groups;
     float *k = room, *v = k + N * K, *rows = v + N * K, *to_k = rows + N * K, *to_v = to_k + N * K;
     float *q = to_v + N * K, *y = q + ROWS * K, *to_q = y + ROWS * K, *weight = to_q + ROWS * K, *to_score = weight + ROWS * N;
-    turn(head(p->k, b, g), p->k.l, M, N, K, k);
-    turn(head(p->v, b, g), p->v.l, M, N, K, v);
+    transpose(head(p->k, b, g), p->k.l, M, N, K, k);
+    transpose(head(p->v, b, g), p->v.l, M, N, K, v);
     gather(head(p->k, b, g), p->k.l, M, N, K, p->scale, rows);
     memset(to_k, 0, 2 * N * K * sizeof(float));
     for (int64_t h = g * each; h < g * each + each; h++)

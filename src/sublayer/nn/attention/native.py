@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("native.c")
 WORTH = 2**22
-"""Multiplications of q kᵀ below which nothing is won."""
+"""Multiplications of q kᵀ below which it is not faster."""
 ROWS, WIDE, BOTH = 24, 16, 48
 """As in native.c."""
 
@@ -45,7 +45,7 @@ class AttentionCall(Structure):
 
 
 def why_not(part: MultiHead | Cross, mode: paths.Mode) -> str | None:
-    """What about an attention it does not serve. A mask of one pass, as for padding, is seen only then."""
+    """Why it does not serve an attention; None if it does. A mask of one pass, as for padding, is known only then."""
     config = part.config
     if mode == "generation":
         return "one token is too little work"
@@ -61,7 +61,7 @@ def why_not(part: MultiHead | Cross, mode: paths.Mode) -> str | None:
 
 
 def serves(q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, dropout: float) -> bool:
-    """Whether it is worth it, these are plain arrays of floats, and nobody watches what PyTorch does to them."""
+    """Whether it is faster, these are plain arrays of floats, and no tracer or transform must see each operation."""
     if dropout or watched() or not all(plain(x) for x in (q_BHLK, k_BGMK, v_BGMK)):
         return False
     (L, K), M = q_BHLK.shape[-2:], k_BGMK.shape[-2]
@@ -70,7 +70,7 @@ def serves(q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, dropout: float) -> bo
 
 
 def digest() -> str | None:
-    """Of the code that runs here, on which last bits depend; None where there is none."""
+    """Digest of the compiled code, on which the last bits depend; None where it is not available."""
     library = load(SOURCE, "attention")
     return None if library is None else library.digest
 
@@ -82,7 +82,7 @@ def attend(
 
 
 class Attend(torch.autograd.Function):
-    """softmax(q kᵀ/√K) v, without a second derivative. Of the weights, one number a row is kept."""
+    """softmax(q kᵀ/√K) v, without a second derivative. Backward recomputes the weights from log Σ exp of each row."""
 
     @staticmethod
     def forward(ctx: Any, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, causal: bool) -> Float[Tensor, "B H L K"]:
@@ -105,7 +105,7 @@ class Attend(torch.autograd.Function):
 def _run(
     name: str, qkv: list[Tensor], y_BHLK: Tensor, logs_BHL: Tensor, causal: bool, grads: list[Tensor] | None = None
 ) -> None:
-    """`y` is what comes out, or its gradient where `grads` are to be written."""
+    """`y` is the output; with `grads`, it is the output's gradient, and `grads` are written."""
     (B, H, L, K), (G, M) = qkv[0].shape, qkv[1].shape[1:3]
     threads, whole = torch.get_num_threads(), -(-M // BOTH) * BOTH
     keys, scores = (2, 1) if grads is None else (5, 2)
@@ -125,12 +125,12 @@ def _heads(x_BHLK: Tensor) -> HeadArray:
 
 
 def _in_rows(x_BHLK: Tensor) -> Tensor:
-    """What native.c can read: the features of a head beside each other."""
+    """As native.c reads it: the features of a head contiguous."""
     return x_BHLK if x_BHLK.stride(-1) == 1 else x_BHLK.contiguous()
 
 
 def _empty(like_BHLK: Tensor) -> Tensor:
-    """As it will be read: all heads of a place beside each other."""
+    """Laid out as (B, L, H, K), the order in which the output projection reads it."""
     B, H, L, K = like_BHLK.shape
     return like_BHLK.new_empty(B, L, H, K).transpose(1, 2)
 

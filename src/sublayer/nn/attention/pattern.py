@@ -166,7 +166,7 @@ class Tiles:
         return len(self.runs) * self.size * self.width
 
     def keys(self) -> list[list[int]]:
-        """For each tile the keys it is given, −1 where it has fewer than the widest."""
+        """For each tile its keys, padded with −1 to the number of keys of the widest tile."""
         rows = [[key for first, end in runs for key in range(first, end)] for runs in self.runs]
         return [row + [-1] * (self.width - len(row)) for row in rows]
 
@@ -194,7 +194,7 @@ def lower(scene: Scene, memory: int) -> Bool[Tensor, "1 L M"]:
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What the queries of a pass may see, in the cheapest form that says it. Equal only to itself."""
+    """What the queries of a pass may see, in the cheapest form that expresses it. Equal only to itself."""
 
     mask_B1LM: Bool[Tensor, "#B 1 L M"] | None = None
     causal: bool = False

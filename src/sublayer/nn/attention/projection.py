@@ -1,4 +1,4 @@
-"""Queries, keys and values of one pass, computed when they are asked for: what a memory is given to work with."""
+"""Queries, keys and values of one pass, computed on demand: what a memory works with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Projection:
 
     @property
     def reach(self) -> int | None:
-        """How many earlier tokens the attention may come to look at; None for all."""
+        """Number of earlier tokens the attention may look at; None for all."""
         return self.part.config.reach
 
     def queries(self) -> Float[Tensor, "B H L K"]:
@@ -58,7 +58,7 @@ class Projection:
         return self.part.position.key(k_BGMK, scene, memory), v_BGMK
 
     def table(self, distances: int) -> Tensor | None:
-        """What the position projects from distances 0 … distances − 1; None if it has no such table."""
+        """The position's projection of distances 0 … distances − 1; None if it has no such table."""
         return self.part.position.table(distances)
 
     @property

@@ -1,4 +1,4 @@
-"""Recall: attention to a memory that the stack stores. Queries come from here, and no token sees itself."""
+"""Recall: attention to a memory that the stack stores. It forms the queries only, and no token sees itself."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def key_value_params(config: MultiHead.Config, dim: int) -> int:
 
 
 def recall_flops(config: MultiHead.Config, slot: Slot, work: Work) -> int:
-    """Queries, scores, sums and the output, token after token; keys and values are counted by who projects them."""
+    """Queries, scores, sums and the output, token after token; keys and values are counted where they are projected."""
     H, _, K = config.sizes(slot.dim)
     position, total = config.position(slot), 0
     memory = least(work.memory, config.reach, config.span.begins) or 0

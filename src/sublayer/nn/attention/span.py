@@ -20,38 +20,38 @@ class Span(nn.Module):
     class Config(Config, family="span"):
         @property
         def reach(self) -> int | None:
-            """How many earlier places a head can come to look at; None for all."""
+            """Number of earlier tokens a head can learn to look at; None for all."""
             return None
 
         @property
         def begins(self) -> int | None:
-            """How many it looks at before any training, which is what cost counts; None for all."""
+            """Number of earlier tokens it looks at before training, which is what cost counts; None for all."""
             return self.reach
 
         def build(self, heads: int) -> Span | None:
-            """None where nothing is to be done."""
+            """None for a span that changes nothing."""
             return self.owner(self, heads)
 
         def params(self, heads: int) -> int:
             return 0
 
     def sees(self, scene: Scene) -> int:
-        """How many earlier places the head that looks farthest looks at now: what stands before them is not read."""
+        """Number of earlier tokens that the farthest-looking head reads now; keys before them are skipped."""
         raise NotImplementedError
 
     def mask(self, apart_BLM: Int[Tensor, "#B L M"], scene: Scene) -> Float[Tensor, "#B H L M"]:
-        """m, from 0 to 1, of keys so far apart from their queries."""
+        """m, from 0 to 1, for keys at these distances from their queries."""
         raise NotImplementedError
 
     def fade(self, apart_BLM: Int[Tensor, "#B L M"], scene: Scene, dtype: torch.dtype) -> Float[Tensor, "#B H L M"]:
         """log m, to be added to scores: softmax(scores + log m) is m·softmax(scores), made to sum to one."""
         m_BHLM = self.mask(apart_BLM, scene)
-        # At 0 the logarithm has no gradient that could be multiplied by none: it is taken of something else there.
+        # log′(0) is infinite, and ∞·0 is NaN in backward: the logarithm is taken of a tiny number, then masked.
         log_BHLM = m_BHLM.clamp(min=torch.finfo(m_BHLM.dtype).tiny).log()
         return log_BHLM.masked_fill(m_BHLM == 0, -torch.inf).to(dtype)
 
     def add_loss(self, scene: Scene) -> None:
-        """Tell what spans cost in training; once a pass."""
+        """Add the training loss on spans; called once per pass."""
 
 
 class FullSpan(Span):
@@ -68,17 +68,17 @@ class AdaptiveSpan(Span):
     Keys farther than the longest span in use are neither projected nor multiplied. Hidden states are remembered up to
     the limit, since the next update may make a span longer; keys and values only as far as heads look now.
 
-    Training loses `loss`·mean z over heads, z in places, summed over layers, as the authors' code does. FLOPs
-    are counted at the spans it starts with; `start` says which.
+    The training loss gains `loss`·mean z over heads, z in tokens, summed over layers, as in the authors' code. FLOPs
+    are counted at the initial spans, which `start` sets.
     """
 
     class Config(Span.Config, tag="adaptive"):
         limit: Count = 512
-        """Earlier places a head can come to look at."""
+        """Earlier tokens a head can learn to look at."""
         ramp: Annotated[int, Field(ge=2)] = 32
-        """Places over which the mask falls from 1 to 0; of 1, a head that does not see itself could see nothing."""
+        """Tokens over which the mask falls from 1 to 0; with 1, a head that does not see itself could see nothing."""
         loss: Annotated[float, Field(ge=0)] = 5e-7
-        """On the mean span, per place; the authors' for characters (Fan et al. 2020 use 1e-5 for words)."""
+        """Loss per token of mean span; the authors' for characters (Fan et al. 2020 use 1e-5 for words)."""
         start: Annotated[float, Field(ge=0, le=1)] = 0.0
         """z before any training, as a share of the limit."""
 
@@ -88,9 +88,9 @@ class AdaptiveSpan(Span):
 
         @property
         def begins(self) -> int:
-            return self.places(self.start * self.limit + self.ramp)
+            return self.distances(self.start * self.limit + self.ramp)
 
-        def places(self, end: float) -> int:
+        def distances(self, end: float) -> int:
             """Whole distances before the mask ends, within the limit."""
             return self.limit if math.isnan(end) else min(self.limit, math.ceil(end) - 1)
 
@@ -104,15 +104,15 @@ class AdaptiveSpan(Span):
         """z as a share of the limit: a step of an optimiser is then no smaller where spans are longer."""
 
     def z(self, scene: Scene) -> Float[Tensor, " H"]:
-        """Spans in places, at least in fp32: a bf16 cannot count to 8,192."""
+        """Spans in tokens, at least in fp32: bf16 cannot count to 8,192."""
         precise = torch.promote_types(self.share_H.dtype, torch.float32)
-        return scene.keep(("span", self), lambda: Within.apply(self.share_H.to(precise), self.config.limit))
+        return scene.once_per_pass(("span", self), lambda: Within.apply(self.share_H.to(precise), self.config.limit))
 
     def sees(self, scene: Scene) -> int:
         if self.share_H.is_meta:
             return self.config.begins
-        return scene.keep(
-            ("sees", self), lambda: self.config.places(float(self.z(scene).detach().max() + self.config.ramp))
+        return scene.once_per_pass(
+            ("sees", self), lambda: self.config.distances(float(self.z(scene).detach().max() + self.config.ramp))
         )
 
     def mask(self, apart_BLM: Int[Tensor, "#B L M"], scene: Scene) -> Float[Tensor, "#B H L M"]:
@@ -126,14 +126,14 @@ class AdaptiveSpan(Span):
 
 
 class Within(torch.autograd.Function):
-    """limit·min(max(x, 0), 1), for an x that steps against its gradient: what stands outside is led back in, not on.
+    """limit·min(max(x, 0), 1), whose gradient outside [0, 1] is passed only where it leads x back inside.
 
-    The authors cut x after each update; a clamp in its place would have no gradient to lead anything back.
+    The authors clamp x after each update; a plain clamp here would have no gradient outside, so x could not return.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, limit: int) -> Tensor:
-        # Not saved for the backward pass: what is made once a pass is not made again by recomputed sublayers.
+        # Not by save_for_backward: this runs once per pass; sublayers recomputed in backward would not run it again.
         ctx.below, ctx.above, ctx.limit = x < 0, x > 1, limit
         return x.clamp(0, 1) * limit
 

@@ -1,7 +1,7 @@
 """Attention by tiles: for patterns that give runs of keys, work and memory follow the runs.
 
-Each tile of queries is given the keys of its runs, gathered; all tiles of all rows go through attention as one batch.
-The widest tile decides how many keys each is given.
+Each tile of queries gets the keys of its runs, gathered. All tiles are padded to the number of keys of the widest, so
+that those of all rows have one shape and go through attention as one batch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _run(
     key_nX = view.scene.once(
         ("tile keys", view.pattern, memory), lambda: torch.tensor(tiles.keys(), device=q_BHLK.device)
     )
-    # (B, G, M, K) → (B, G, n·X, K) → (B·n, G, X, K); a padded key is any key, and masked
+    # (B, G, M, K) → (B, G, n·X, K) → (B·n, G, X, K); a padding key repeats key 0 and is masked
     k_NGXK, v_NGXK = (
         x.index_select(2, key_nX.clamp(min=0).flatten()).view(B, G, n, -1, K).transpose(1, 2).flatten(0, 1)
         for x in (k_BGMK, v_BGMK)
@@ -83,7 +83,7 @@ def _mask(view: View, tiles: Tiles, key_nX: Tensor, length: int) -> Bool[Tensor,
 
 
 def _faded(view: View, tiles: Tiles, key_nX: Tensor, mask_n1TX: Tensor, dtype: torch.dtype) -> Float[Tensor, "n H T X"]:
-    """With what a span adds to the scores."""
+    """The mask as a bias: a span's terms, and −∞ where masked."""
     assert view.span is not None
     i_nT1, j_n1X = _orders(view, tiles, key_nX)
     return view.span.fade(i_nT1 - j_n1X, view.scene, dtype).masked_fill(~mask_n1TX, -torch.inf)

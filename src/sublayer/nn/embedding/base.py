@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Embedding(nn.Module):
     """x = dropout(norm(√D·e(id) + positions + token types)).
 
-    Abstract: a kind looks ids up. The model calls `read`, adds positions and types, then `settle`.
+    Abstract: each kind defines `look_up`. The model calls `read`, adds positions and types, then `norm_and_drop`.
     """
 
     class Config(Config, family="embedding"):
@@ -51,7 +51,7 @@ class Embedding(nn.Module):
             return self.token_params(vocab, dim) + self.types * dim + norm
 
         def token_params(self, vocab: int, dim: int) -> int:
-            """Parameters of the lookup alone."""
+            """Parameters of the token table alone."""
             raise NotImplementedError(f"{type(self).__qualname__} must define params")
 
         def flops(self, vocab: int, dim: int, length: int) -> int:
@@ -114,12 +114,12 @@ class Embedding(nn.Module):
                 f"types: type {bad} is outside the {known} of the embedding; set embedding.types={bad + 1}"
             ) from None
 
-    def settle(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
+    def norm_and_drop(self, x_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         return self.drop(self.norm(x_BLD))
 
 
 def table(rows: int, wide: int, deviation: float = DEVIATION) -> nn.Parameter:
-    """A matrix as the family starts them: normal, with deviation 0.02 unless another is given."""
+    """An embedding table with normal initial values."""
     return nn.Parameter(torch.empty(rows, wide).normal_(std=deviation))
 
 

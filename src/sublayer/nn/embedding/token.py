@@ -15,8 +15,8 @@ class TokenEmbedding(Embedding):
 
     class Config(Embedding.Config, tag="token"):
         spread: Spread = "fixed"
-        """How vectors start: with a deviation of 0.02, or of 1, with which they stay the loudest in a residual stream
-        for long. A head that shares them wants 0.02."""
+        """Initial deviation of the vectors: 0.02, or 1, with which they dominate the residual stream for long. A
+        tied head needs 0.02."""
 
         def token_params(self, vocab: int, dim: int) -> int:
             return vocab * dim

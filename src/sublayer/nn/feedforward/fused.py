@@ -1,10 +1,9 @@
-"""The dense feed-forward in one step of autograd: the fast path of `dense.py`, whose plain line is its slow twin.
+"""The dense feed-forward in one step of autograd: the fast path of `dense.py`, whose plain code is its slow twin.
 
-- Autograd would store the inputs of each product: norm(x), h and act(h). Here one of them less is stored, and formed
-  again in backward: norm(x), which is cheap, where the norm comes along; else act(h).
-- On a CPU, what is needed only for the moment has a buffer with room for `ROWS` tokens, which serves all of them in
-  turn and is reused from call to call: what is as wide as the inner layer stays in the cache, and costs no new
-  pages.
+- Autograd would store the inputs of each product: norm(x), h and act(h). Here one fewer is stored, and recomputed
+  in backward: norm(x), which is cheap, where the norm is part of the step; else act(h).
+- On a CPU, intermediate results have a buffer for `ROWS` tokens, which is reused for all of them in turn and from call
+  to call: tensors as wide as the inner layer stay in the cache, and need no new pages.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from sublayer.nn.scratch import scratch
 aten = torch.ops.aten
 
 ROWS = 1024
-"""Tokens at a time; with fewer, products lose more than caches win."""
+"""Tokens at a time; with fewer, matrix products lose more than the cache gains."""
 
 ACT: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {
     "relu": lambda h, out: torch.clamp(h, min=0, out=out),
     "gelu": lambda h, out: aten.gelu.out(h, out=out),
     "swish": lambda h, out: aten.silu.out(h, out=out),
 }
-"""act(h), written to `out`; activations that are cheap to form again (the tanh of gelu_tanh is not)."""
+"""act(h), written to `out`; activations that are cheap to recompute (the tanh of gelu_tanh is not)."""
 
 SLOPES: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {
     "relu": lambda grad, h: aten.threshold_backward.grad_input(grad, h, 0, grad_input=grad),
@@ -46,7 +45,7 @@ SLOPES: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def why_not(part: Dense, mode: paths.Mode) -> str | None:
-    """What about a feed-forward it does not serve."""
+    """Why it does not serve a feed-forward; None if it does."""
     if mode == "generation":
         return "without a gradient there is nothing to save"
     if not isinstance(part.drop, nn.Identity):
@@ -55,8 +54,8 @@ def why_not(part: Dense, mode: paths.Mode) -> str | None:
 
 
 def serves(part: Dense, norm: nn.Module | None, x: Tensor) -> bool:
-    """Whether a gradient is wanted, and only the activation stands between norm and matrices: no dropout, no layer in
-    place of a matrix. Autocast handles matrices one by one."""
+    """Whether a gradient is needed, and between norm and matrices there is the activation alone: no dropout, no other
+    layer instead of a matrix. Autocast handles matrices one by one."""
     if not torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or transformed():
         return False
     if part.activation not in ACT or (part.training and not isinstance(part.drop, nn.Identity)):
@@ -131,13 +130,13 @@ class FusedDense(torch.autograd.Function):
 
 
 def _turns(h_NF: Tensor) -> Iterator[slice]:
-    """Which tokens come together: at least one turn, which may be empty."""
+    """Slices of tokens that are processed together: at least one, which may be empty."""
     rows = ROWS if h_NF.device.type == "cpu" else max(1, len(h_NF))
     return (slice(start, start + rows) for start in range(0, max(1, len(h_NF)), rows))
 
 
 def _buffer(like: Tensor) -> Float[Tensor, "N F"]:
-    """Room for one turn."""
+    """Buffers for one slice."""
     return scratch(like.numel(), like.dtype).view_as(like) if like.device.type == "cpu" else torch.empty_like(like)
 
 

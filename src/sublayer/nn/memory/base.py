@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Attended:
-    """What the queries of a segment are given: slots of the memory first, then the segment itself."""
+    """What the queries of a segment attend to: slots of the memory first, then the segment itself."""
 
     k_BGMK: Tensor
     v_BGMK: Tensor
     state: Any
-    """After this segment."""
+    """State after this segment."""
     scene: Scene
     """The pass as these keys see it: `scene.positions(M − L)` and `scene.valid(M − L)` are those of the slots."""
     table: Tensor | None = None
@@ -42,7 +42,7 @@ class Memory(nn.Module):
         hidden: ClassVar[bool] = False
         """Whether it stores what the sublayer receives, to be projected again, rather than keys and values."""
         recalls: ClassVar[bool] = False
-        """Whether a stack that owns its own memory (Feedback) can store in its place what this one would."""
+        """Whether a stack with a memory of its own (Feedback) can store what this one would."""
 
         @property
         def reach(self) -> int | None:
@@ -61,16 +61,16 @@ class Memory(nn.Module):
 
         @property
         def carries(self) -> bool:
-            """Whether training should hand its state on from batch to batch."""
+            """Whether training should pass its state on from batch to batch."""
             return self.hidden
 
         @property
         def masks(self) -> bool:
-            """Whether `allowed` may hide some of what is offered; attention by blocks does not ask it."""
+            """Whether `allowed` may hide some slots; attention by blocks does not serve such a memory."""
             return True
 
         def allowed(self, scene: Scene, memory: int) -> Tensor | None:
-            """What it lets each query see of its `memory` slots and the segment, (B or 1, L, M); None for all."""
+            """Which of its `memory` slots and of the segment each query may see, (B or 1, L, M); None for all."""
             return None
 
         def build(self, slot: Slot, groups: int, head_dim: int) -> Memory:
@@ -84,11 +84,11 @@ class Memory(nn.Module):
             return 0
 
         def slots(self, tokens: int) -> int:
-            """How many slots it offers after so many earlier tokens, of those within reach."""
+            """Number of slots it offers after that many earlier tokens, of those within reach."""
             return tokens
 
         def state_size(self, slot: Slot, groups: int, head_dim: int, work: Work, reach: int | None) -> int:
-            """Numbers in its state, per row; `reach` is how many earlier tokens the attention has a use for."""
+            """Numbers in its state, per row; `reach`: number of earlier tokens that the attention can use."""
             wide = slot.dim if self.hidden and not work.frozen else 2 * groups * head_dim
             return wide * (work.length + (least(work.memory, reach) or 0))
 
@@ -109,7 +109,7 @@ class Memory(nn.Module):
         return self.step(new, state, scene, limit).state
 
     def freeze(self, new: Projection, state: Any, scene: Scene, limit: int | None) -> Any:
-        """The state as inference wants it; unchanged is always right. The segment of `scene` and `new` is empty."""
+        """The state in the form for inference; unchanged is always right. The segment of `scene` and `new` is empty."""
         return state
 
 

@@ -76,7 +76,7 @@ class Segment(Memory):
     def freeze(
         self, new: Projection, state: KeyValues | Hidden | None, scene: Scene, limit: int | None
     ) -> KeyValues | None:
-        """Keys and values of what is remembered, computed once, with the table of distances beside them."""
+        """Keys and values of the stored hidden states, computed once, with the table of distances."""
         if not isinstance(state, Hidden):
             return state
         x_BMD = state.x.last(limit)

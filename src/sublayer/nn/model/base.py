@@ -22,7 +22,7 @@ from sublayer.nn.state import Growing, State
 class Model(nn.Module):
     """Abstract: `h_BLD, state = model(ids_BL, state=None, valid_BL=None)`.
 
-    What a caller passes is checked by `open_scene`, whose errors say what to do; annotations check the rest in tests.
+    Arguments are checked by `open_scene`, whose errors name the remedy; shape annotations check the rest in tests.
     """
 
     config: Any
@@ -121,7 +121,7 @@ def open_scene(
     losses: dict[str, Tensor] | None = None,
     outputs: dict[str, Tensor] | None = None,
 ) -> Scene:
-    """What a pass over these ids knows; consumes the state.
+    """The scene of a pass over these ids; consumes the state.
 
     losses: receives what parts add to the loss, by name. outputs: receives further outputs of the stack, by name.
     """
@@ -146,7 +146,7 @@ def open_scene(
     elif position_BL.shape not in ((B, L), (1, L)):
         raise ValueError(f"positions: expected shape {(B, L)}, got {tuple(position_BL.shape)}; give one per token")
     else:
-        position_BL = position_BL.expand(B, L).masked_fill(~valid_BL, 0)  # what stands on padding means nothing
+        position_BL = position_BL.expand(B, L).masked_fill(~valid_BL, 0)  # positions of padding have no meaning
     return Scene(position_BL, start, valid_BL, past_i_BP, past_valid_BP, cuts_L, **known)
 
 
@@ -170,7 +170,7 @@ def close_scene(scene: Scene, parts: tuple[object, ...], state: State | None) ->
 
 
 def _history(state: State | None, batch: int, device: torch.device) -> tuple[Tensor | None, Tensor | None, Tensor]:
-    """Positions and validity of earlier places, written out if they were even, and the next position per row."""
+    """Positions and validity of earlier tokens, as tensors even if the past was even, and the next position per row."""
     if state is None or state.start == 0:
         return None, None, torch.zeros(batch, dtype=torch.long, device=device)
     if state.past_i is not None and state.past_valid is not None and state.next_B is not None:
@@ -182,7 +182,7 @@ def _history(state: State | None, batch: int, device: torch.device) -> tuple[Ten
 def _segment_starts(segments: Sequence[int], start: int, length: int, device: torch.device) -> Tensor:
     if sum(segments) != length:
         raise ValueError(
-            f"segments: lengths {tuple(segments)} add up to {sum(segments)}, the input has {length} places"
+            f"segments: lengths {tuple(segments)} add up to {sum(segments)}, the input has {length} tokens"
         )
     counts = torch.tensor(segments, device=device)
     return start + (counts.cumsum(0) - counts).repeat_interleave(counts)

@@ -11,14 +11,14 @@ class Flops:
     """Matmul work of one forward pass for one row, 2 per multiply-add; causal attention counts its full rectangle."""
 
     length: int
-    """New places."""
+    """New tokens."""
     memory: int
-    """Remembered places."""
+    """Tokens in the memory."""
     embedding: int
     stack: int
     head: int
     frozen_stack: int
-    """The stack's work if what is remembered is kept as keys and values instead of hidden states."""
+    """The stack's work if the memory holds keys and values instead of hidden states."""
 
     @property
     def total(self) -> int:

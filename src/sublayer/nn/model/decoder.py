@@ -46,5 +46,5 @@ class Decoder(SingleStack):
         """
         scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses, outputs)
         x_BLD = self.stack.position.embed(self.embedding.read(ids_BL), scene)
-        h_BLD, parts = self.stack(self.embedding.settle(x_BLD), scene, state.parts if state else None)
+        h_BLD, parts = self.stack(self.embedding.norm_and_drop(x_BLD), scene, state.parts if state else None)
         return self.stack.leave(h_BLD), close_scene(scene, parts, state)

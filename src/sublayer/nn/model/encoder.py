@@ -1,4 +1,4 @@
-"""Encoder: every place sees every other; the head says what for (masked tokens, classes, spans)."""
+"""Encoder: every token sees every other; the head gives the task (masked tokens, classes, spans)."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ class Encoder(SingleStack):
         elif type_BL is not None:
             raise ValueError("type_BL: this embedding has no token types; set embedding.types=2")
         x_BLD = self.stack.position.embed(x_BLD, scene)
-        h_BLD, _ = self.stack(self.embedding.settle(x_BLD), scene, None)
+        h_BLD, _ = self.stack(self.embedding.norm_and_drop(x_BLD), scene, None)
         return self.stack.leave(h_BLD), None

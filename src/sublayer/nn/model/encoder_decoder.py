@@ -59,7 +59,7 @@ class EncoderDecoder(Model):
             return self.source_vocab or self.vocab
 
         def cost(self, length: int = 64, memory: int | None = None) -> Cost:
-            """For `length` new places of the target, and as many of the source, which counts for the first segment."""
+            """For `length` new tokens of the target, and as many of the source, which counts for the first segment."""
             memory = self.decoder.remembered if memory is None else memory
             tokens, D = self.embedding.params(self.vocab, self.dim), self.dim
             read = 0 if memory else self.encoder.flops(D, Work(length))
@@ -104,7 +104,7 @@ class EncoderDecoder(Model):
         embedding = self.source if self.config.source else self.embedding
         scene = open_scene(source_BS, self.config.source_ids, None, valid_BS)
         x_BSD = self.encoder.position.embed(embedding.read(source_BS), scene)
-        source_BSD, _ = self.encoder(embedding.settle(x_BSD), scene, None)
+        source_BSD, _ = self.encoder(embedding.norm_and_drop(x_BSD), scene, None)
         return State((), source_BSD=source_BSD, source_valid_BS=valid_BS)
 
     def forward(
@@ -127,5 +127,5 @@ class EncoderDecoder(Model):
             )
         scene = open_scene(ids_BL, self.config.vocab, state, valid_BL, position_BL, segments, losses, outputs)
         x_BLD = self.decoder.position.embed(self.embedding.read(ids_BL), scene)
-        h_BLD, parts = self.decoder(self.embedding.settle(x_BLD), scene, state.parts)
+        h_BLD, parts = self.decoder(self.embedding.norm_and_drop(x_BLD), scene, state.parts)
         return self.decoder.leave(h_BLD), close_scene(scene, parts, state)

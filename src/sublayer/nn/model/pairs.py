@@ -57,6 +57,6 @@ def _check_part(part: Part.Config, index: int, stack: Stack.Config, dim: int, wh
 
 
 def check_head(head: Head.Config, vocab: int, dim: int, embedding: Embedding.Config) -> None:
-    """A head that cannot be built on this embedding says so while it is counted."""
+    """Counting its parameters raises for a head that cannot be built on this embedding."""
     embedding.params(vocab, dim)
     head.params(vocab, dim, embedding)

@@ -1,4 +1,4 @@
-"""How a model tells positions apart."""
+"""How a model knows the order of tokens."""
 
 from sublayer.nn.position.alibi import Alibi
 from sublayer.nn.position.base import Position

@@ -1,4 +1,4 @@
-"""Position: how a model tells tokens apart by where they stand, as hooks that an attention or a stack calls.
+"""Position: how a model knows the order of tokens, as hooks that an attention or a stack calls.
 
 | hook | where | who uses it |
 | --- | --- | --- |
@@ -24,7 +24,7 @@ from sublayer.nn.scene import Scene
 
 
 class Position(nn.Module):
-    """All hooks, doing nothing."""
+    """All hooks, each without effect; a kind overrides those it needs."""
 
     acts_on_weights: ClassVar[bool] = False
     """Whether `weigh` or `value` is overridden, so that the attention weights must be formed as a matrix. Derived."""
@@ -47,7 +47,7 @@ class Position(nn.Module):
         embeds: ClassVar[bool] = False
         """Whether the stack's own parameters are an embedding of positions (costed apart), or part of the stack."""
         both_ways: ClassVar[bool] = True
-        """Whether it knows later tokens as well as earlier ones."""
+        """Whether it is defined for later tokens as well as for earlier ones."""
         one_head_dim: ClassVar[bool] = False
         """Whether the layers share something of a head's size, so that all heads must have one size."""
 
@@ -62,19 +62,19 @@ class Position(nn.Module):
             return self.owner.overrides("query", "key", "bias", "weigh", "value")
 
         def build(self, dim: int, head_dim: int) -> Position:
-            """The stack's own; `head_dim` is that of its first attention."""
+            """The stack's module; `head_dim` is that of its first attention."""
             return Position()
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:
-            """An attention's own; `shared` is the stack's."""
+            """An attention's module; `shared` is the stack's."""
             return Position()
 
         def params(self, dim: int, head_dim: int) -> int:
-            """Of the stack's own."""
+            """Parameters of the stack's module."""
             return 0
 
         def layer_params(self, dim: int, heads: int, head_dim: int) -> int:
-            """Of each attention's own."""
+            """Parameters of each attention's module."""
             return 0
 
         def layer_flops(self, heads: int, head_dim: int, dim: int, length: int, attended: int, frozen: bool) -> int:
@@ -95,7 +95,7 @@ class Position(nn.Module):
         return k_BGMK
 
     def table(self, distances: int) -> Tensor | None:
-        """What the layer projects from distances 0 … distances-1, so that a frozen state can store it."""
+        """The layer's projection of distances 0 … distances − 1, which a frozen state stores."""
         return None
 
     def bias(
@@ -111,5 +111,5 @@ class Position(nn.Module):
 
 
 def distances(scene: Scene, memory: int) -> Tensor:
-    """i − j for every query and key, (B or 1, L, M); made once a pass."""
+    """i − j for every query and key, (B or 1, L, M); computed once per pass."""
     return scene.once(("distances", memory), lambda: scene.i_BL[:, :, None] - scene.positions(memory)[:, None, :])

@@ -1,4 +1,4 @@
-"""One trained vector per place, added to the token vectors."""
+"""Learned positions: one trained vector per position, added to the token vectors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sublayer.nn.scene import Scene
 
 
 class Learned(Position):
-    """p_i = T[i + offset] (Gehring et al. 2017; GPT-2, BERT). OPT keeps two unused rows in front: offset = 2."""
+    """p_i = T[i + offset] (Gehring et al. 2017; GPT-2, BERT). OPT has two unused rows in front: offset = 2."""
 
     class Config(Position.Config, tag="learned"):
         embeds = True
         limit: Count = 1024
-        """Places it has a vector for."""
+        """Number of positions it has a vector for."""
         offset: NonNegativeInt = 0
-        """Rows in front of the first place's."""
+        """Number of unused rows before that of position 0."""
 
         @property
         def end(self) -> int:
@@ -41,10 +41,10 @@ class Learned(Position):
     def embed(self, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> Float[Tensor, "B L D"]:
         last = scene.start + scene.length - 1 if scene.even else int(scene.i_BL.max())
         if not scene.even and int(scene.i_BL.min()) < 0:
-            raise ValueError(f"position: places count from 0, got {int(scene.i_BL.min())}; give positions of 0 or more")
+            raise ValueError(f"positions: expected 0 or more, got {int(scene.i_BL.min())}; count positions from 0")
         if last >= self.limit:
             raise ValueError(
-                f"position: learned positions end at {self.limit}, got a sequence that reaches place {last + 1}. "
+                f"position: there are {self.limit} learned positions, got a sequence that needs {last + 1}. "
                 f"Set position.limit={last + 1} and train, or use rotary or alibi, which have no end."
             )
         if scene.even:

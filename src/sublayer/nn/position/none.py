@@ -4,7 +4,7 @@ from sublayer.nn.position.base import Position
 
 
 class NoPosition(Position):
-    """Every hook does nothing."""
+    """Overrides no hook."""
 
     class Config(Position.Config, tag="none"):
         pass

@@ -19,9 +19,9 @@ class RelativeKey(Position):
         both_ways = False
         one_head_dim = True
         clip: Count = 512
-        """Distances beyond this look alike."""
+        """Distances beyond this share one vector."""
         spread: Spread = "fixed"
-        """How vectors start: with a deviation of 0.02, or of 1, with which heads look at places of their own from the
+        """Initial deviation of the vectors: 0.02, or 1, with which each head prefers distances of its own from the
         first step on."""
 
         def build(self, dim: int, head_dim: int) -> Position:

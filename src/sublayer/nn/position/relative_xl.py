@@ -25,9 +25,9 @@ class RelativeXL(Position):
         both_ways = False
         added = frozenset({"dropout"})
         scope: Literal["stack", "layer"] = "stack"
-        """Whether u and v are one pair for the stack, or one a layer."""
+        """Whether the stack has one pair u, v, or each layer its own."""
         clamp: Count | None = None
-        """Distances beyond this look alike (clamp_len); None for no limit."""
+        """Distances beyond this share one vector (clamp_len); None for no limit."""
         dropout: Rate = 0.0
         """On the sinusoids of distances, as the authors' code has it."""
 
@@ -95,7 +95,7 @@ class RelativeXL(Position):
 
 
 class GlobalTerms(Position):
-    """u and v: what every query asks of content and of distance, whatever it is."""
+    """u and v: vectors added to every query, for content and for distance."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class GlobalTerms(Position):
 def skew(by_distance_BHLM: Float[Tensor, "B H L M"]) -> Float[Tensor, "B H L M"]:
     """From column = distance (falling to 0) to column = key: row a moves left by L−1−a. What moves in is future.
 
-    One column of padding and a reshape do it: in the padded flat array, each row starts one place later.
+    One column of padding and a reshape do it: in the padded flat array, each row starts one entry later.
     """
     B, H, L, M = by_distance_BHLM.shape
     padded = nn.functional.pad(by_distance_BHLM, (1, 0)).view(B, H, M + 1, L)

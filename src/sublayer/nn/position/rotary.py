@@ -1,4 +1,4 @@
-"""Queries and keys turned by an angle proportional to their position, so that their product depends on the distance."""
+"""Queries and keys rotated by an angle proportional to their position: their product depends on the distance."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Rotary(Position):
         base: Positive = 10000.0
         """The longest wavelength is 2π·base."""
         scaling: RotaryScaling.Config | None = None
-        """Changed frequencies, to read longer texts than in training; None: none are changed."""
+        """Changed frequencies, to read longer texts than in training; None: unchanged."""
         partial: Annotated[float, Field(gt=0, le=1)] = 1.0
-        """Share of a head's features that turn; the others carry no position."""
+        """Share of a head's features that are rotated; the others carry no position."""
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:
             return Rotary(self, head_dim)
 
         def width(self, head_dim: int) -> int:
-            """Number of features that turn."""
+            """Number of features that are rotated."""
             return int(head_dim * self.partial)
 
         def check(self, dim: int, heads: int, head_dim: int) -> None:
@@ -56,7 +56,7 @@ class Rotary(Position):
         super().__init__()
         self.config, self.base, self.head_dim = config, config.base, head_dim
         self.kind = config.base, config.scaling, config.partial, head_dim
-        """Equal for positions that turn alike, so that they can share a table of angles."""
+        """Equal for positions with equal angles, so that they can share a table."""
 
     def query(self, q_BHLK: Float[Tensor, "B H L K"], scene: Scene) -> Float[Tensor, "B H L K"]:
         return self._turn(q_BHLK, scene, memory=0)
@@ -77,7 +77,7 @@ class Rotary(Position):
         cos, sin = angle_B1ME.cos(), angle_B1ME.sin()
         if self.config.scaling is not None and self.config.scaling.amplitude != 1:
             cos, sin = cos * self.config.scaling.amplitude, sin * self.config.scaling.amplitude
-        if rest := self.head_dim // 2 - cos.shape[-1]:  # planes that do not turn
+        if rest := self.head_dim // 2 - cos.shape[-1]:  # planes that are not rotated
             cos = torch.cat([cos, cos.new_ones(*cos.shape[:-1], rest)], dim=-1)
             sin = torch.cat([sin, sin.new_zeros(*sin.shape[:-1], rest)], dim=-1)
         return torch.cat([cos, cos], dim=-1).to(dtype), torch.cat([-sin, sin], dim=-1).to(dtype)

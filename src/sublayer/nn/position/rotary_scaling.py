@@ -21,7 +21,7 @@ from torch import Tensor
 from sublayer.nn.config import Config, Count, Positive
 
 Factor = Annotated[float, Field(ge=1)]
-"""How many times the trained length a model is to read."""
+"""Text length over the trained length."""
 
 
 class RotaryScaling:
@@ -30,11 +30,11 @@ class RotaryScaling:
     class Config(Config, family="rotary_scaling"):
         @property
         def amplitude(self) -> float:
-            """Factor on turned queries and on turned keys."""
+            """Factor on rotated queries and on rotated keys."""
             return 1.0
 
         def check(self, base: float, width: int) -> None:
-            """Raise ValueError where it cannot work with this base and so many turned features."""
+            """Raise ValueError where it cannot work with this base and number of rotated features."""
 
         def frequencies(self, base: float, width: int) -> Float[Tensor, " E"]:
             """Radians a position in each of width/2 planes."""
@@ -95,7 +95,7 @@ class YarnScaling(RotaryScaling):
         fast: Positive = 32.0
         slow: Positive = 1.0
         attention: Positive | None = None
-        """Factor on turned queries and on turned keys; None: the paper's, 0.1·ln(factor) + 1."""
+        """Factor on rotated queries and on rotated keys; None: the paper's, 0.1·ln(factor) + 1."""
         whole: bool = True
         """Whether the ramp begins and ends at whole planes."""
 
@@ -148,5 +148,5 @@ class Llama3Scaling(RotaryScaling):
 
 
 def yarn_amplitude(factor: float, scale: float = 1.0) -> float:
-    """0.1·scale·ln(factor) + 1: what makes up for attention growing flat over longer texts."""
+    """0.1·scale·ln(factor) + 1: a factor against attention weights becoming flat over longer texts."""
     return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0

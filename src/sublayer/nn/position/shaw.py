@@ -20,7 +20,7 @@ class Shaw(Position):
 
     class Config(Position.Config, tag="shaw"):
         clip: Count = 16
-        """Distances beyond this look alike."""
+        """Distances beyond this share one vector."""
 
         def build_layer(self, dim: int, heads: int, head_dim: int, shared: Position | None) -> Position:
             return Shaw(self, head_dim)

@@ -12,7 +12,7 @@ from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
 
 
-def sinusoid(i: Int[Tensor, "*places"], dim: int, dtype: torch.dtype) -> Float[Tensor, "*places D"]:
+def sinusoid(i: Int[Tensor, "*I"], dim: int, dtype: torch.dtype) -> Float[Tensor, "*I D"]:
     """sin of all wavelengths, then cos of all: the layout of Transformer-XL and tensor2tensor."""
     rate_E = torch.exp(torch.arange(0, dim, 2, device=i.device, dtype=torch.float64) * (-math.log(10000.0) / dim))
     angle = i[..., None].to(torch.float64) * rate_E

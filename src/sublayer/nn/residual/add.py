@@ -58,7 +58,7 @@ class Gate(Add):
 
     class Config(Add.Config):
         bias: float = 2.0
-        """Where the gate's bias starts; larger is nearer to the identity."""
+        """Initial value of the gate's bias; larger is nearer to the identity."""
 
         def params(self, dim: int) -> int:
             return len(self.owner.matrices) * dim * dim + dim

@@ -18,13 +18,13 @@ class Residual(nn.Module):
 
     class Config(Config, family="residual"):
         dropout: Rate = 0.0
-        """On the part's output."""
+        """Dropout on the part's output."""
 
         def build(self, part: Part, slot: Slot) -> Residual:
             return self.owner(self, part, slot)
 
         def params(self, dim: int) -> int:
-            """Of the sublayer without its part."""
+            """Parameters of the sublayer without its part."""
             raise NotImplementedError
 
         def flops(self, dim: int, length: int) -> int:
@@ -36,7 +36,7 @@ class Residual(nn.Module):
 
         @property
         def sums(self) -> bool:
-            """Whether the stream is the plain sum of what the parts give: each then starts 1/√depth as large."""
+            """Whether the stream is the plain sum of the parts' outputs, whose initial scale is then 1/√depth."""
             return False
 
     def __init__(self, config: Residual.Config, part: Part, slot: Slot) -> None:
@@ -53,7 +53,7 @@ class Residual(nn.Module):
     def branch(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None
     ) -> tuple[Float[Tensor, "B L D"], Any]:
-        """What the part gives for x, dropout included, before it is joined to the stream (reversible stacks)."""
+        """The part's output for x, dropout included, before it is joined to the stream (reversible stacks)."""
         y_BLD, state = self.part.forward_normed(self.entry, x_BLD, scene, state)
         return self.drop(y_BLD), state
 
@@ -71,7 +71,7 @@ class Residual(nn.Module):
         return self.part.skip(self.entry, x_BLD, scene, state)
 
     def freeze(self, state: Any, scene: Scene) -> Any:
-        """The part's state as inference wants it."""
+        """The part's state in the form for inference."""
         return self.part.freeze(self.entry, state, scene)
 
     def drawn(self) -> Residual | None:

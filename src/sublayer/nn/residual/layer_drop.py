@@ -17,12 +17,12 @@ from sublayer.nn.scene import Scene
 
 
 class LayerDrop(Residual):
-    """In training, x instead of sublayer(x) with probability `rate` (Fan et al. 2020); what it remembers goes on."""
+    """In training, x instead of sublayer(x) with probability `rate` (Fan et al. 2020); the state advances anyway."""
 
     class Config(Residual.Config, tag="layer_drop"):
         rate: Annotated[float, Field(ge=0, le=1)] = 0.1
         inner: Residual.Config = PreNorm.Config()
-        """The residual that is left out."""
+        """The residual that may be left out."""
 
         def params(self, dim: int) -> int:
             return self.inner.params(dim)
@@ -63,7 +63,7 @@ class LayerDrop(Residual):
         return None if self.drops() else self.inner
 
     def drops(self) -> bool:
-        """Whether it is left out, drawn anew each time."""
+        """Whether it is left out, drawn at each call."""
         return self.training and bool(torch.rand(()) < self.rate)
 
     @property

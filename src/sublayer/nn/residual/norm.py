@@ -1,4 +1,4 @@
-"""Norms: what keeps a residual stream in range."""
+"""Norms, which hold the residual stream in range."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sublayer.nn.config import Config, Positive
 
 
 class Norm(nn.Module):
-    """D → D, each place by itself."""
+    """D → D, each token by itself."""
 
     class Config(Config, family="norm"):
         eps: Positive = 1e-5

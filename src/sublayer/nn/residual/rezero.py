@@ -1,4 +1,4 @@
-"""A learned scalar, zero at the start, on what each part adds."""
+"""A learned scalar, initially zero, on each part's output."""
 
 from __future__ import annotations
 

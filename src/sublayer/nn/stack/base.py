@@ -1,4 +1,4 @@
-"""Stack: who owns the loop over sublayers. Its config spells the word; `vary` makes letters differ by occurrence."""
+"""Stack: owns the loop over sublayers. Its config holds the layout; `vary` makes letters differ by occurrence."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Stack(nn.Module):
         added = frozenset({"dropout"})
 
         layout: str = "(sf)x6"
-        """The word: one letter a sublayer, groups with repeats."""
+        """The order of sublayers: one letter each, groups with repeats."""
         alphabet: dict[str, Part.Config]
         """Letter → part."""
         vary: dict[str, list[Any]] = {}
         """Per-occurrence values: {"s.heads": [2, 4, 2]}."""
         residual: Residual.Config = PreNorm.Config()
-        """What makes a part a sublayer."""
+        """The norm and shortcut that make a part a sublayer."""
         position: Position.Config = NoPosition.Config()
-        """How the model knows where tokens stand."""
+        """How the model knows the order of tokens."""
         final_norm: Norm.Config = NoNorm.Config()
-        """On what leaves the last sublayer."""
+        """Norm on the output of the last sublayer."""
         dropout: Rate = 0.0
-        """On what leaves the stack, as Transformer-XL has it."""
+        """Dropout on the output of the stack, as in Transformer-XL."""
         spread: Literal["fixed", "width"] = "fixed"
-        """How the weights of linear maps start: with a deviation of 0.02, or of 1/√inputs, with which a narrow stack
-        learns much sooner to look things up."""
+        """Initial deviation of linear maps: 0.02, or 1/√inputs, with which a narrow stack learns much sooner to
+        retrieve earlier tokens."""
 
         @field_validator("layout")
         @classmethod
@@ -84,7 +84,7 @@ class Stack(nn.Module):
 
         @cached_property
         def parts(self) -> tuple[Part.Config, ...]:
-            """The part in each slot, with what varies filled in."""
+            """The part in each slot, with the values of `vary` filled in."""
             seen: Counter[str] = Counter()
             parts = []
             for letter in layouts.expand(self.layout):
@@ -124,20 +124,20 @@ class Stack(nn.Module):
             return tuple(enumerate(self.parts))
 
         def params(self, dim: int) -> int:
-            """Of the sublayers and what they share; positions that embed and the final norm are counted apart."""
+            """Parameters of sublayers and what they share; positions that embed and the final norm are separate."""
             parts = sum(part.params(self.slot(dim, index=n)) for n, part in self.numbered)
             return self.shared_params(dim) + parts + len(self.parts) * self.residual.params(dim)
 
         def position_params(self, dim: int) -> int:
-            """Of positions that embed."""
+            """Parameters of positions that embed."""
             return self.position.params(dim, self.head_dim(dim)) if self.position.embeds else 0
 
         def shared_params(self, dim: int) -> int:
-            """Of what positions share between layers."""
+            """Parameters that positions share between layers."""
             return 0 if self.position.embeds else self.position.params(dim, self.head_dim(dim))
 
         def head_dim(self, dim: int) -> int:
-            """Of the first attention; the whole width where there is none."""
+            """Head size of the first attention; the whole width where there is none."""
             sizes = (part.head_dim_in(dim) for part in self.parts)
             return next((size for size in sizes if size is not None), dim)
 
@@ -153,7 +153,7 @@ class Stack(nn.Module):
 
         @property
         def carries(self) -> bool:
-            """Whether training should hand its state from batch to batch."""
+            """Whether training should pass its state on from batch to batch."""
             return any(part.carries for part in self.parts)
 
         @property
@@ -186,18 +186,18 @@ class Stack(nn.Module):
         raise NotImplementedError
 
     def leave(self, h_BLD: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
-        """What leaves the stack, with dropout in training."""
+        """The output of the stack, with dropout in training."""
         return F.dropout(h_BLD, self.dropout, self.training) if self.dropout else h_BLD
 
     def freeze(self, states: tuple[Any, ...], scene: Scene) -> tuple[Any, ...]:
-        """The states as inference wants them; unchanged is always right. The segment of `scene` is empty."""
+        """The states in the form for inference; unchanged is always right. The segment of `scene` is empty."""
         return states
 
 
 @torch.no_grad()
 def init_weights(stack: Stack, config: Stack.Config, depth: int) -> None:
-    """Weights as they start. Where the stream sums `depth` parts, each starts 1/√depth as large, so that the sum does
-    not grow with depth (GPT-2)."""
+    """Initialise the weights. Where the stream sums `depth` parts, each is scaled by 1/√depth, so that the sum does not
+    grow with depth (GPT-2)."""
     if config.spread == "width":
         widen(stack)
     if not config.residual.sums:

@@ -1,6 +1,6 @@
-"""Compositions: what a Feedback memory is made of, one vector a place from what all layers put out there.
+"""Compositions: what a Feedback memory is made of, one vector per token from the outputs of all layers.
 
-Layer 0 is the embedding, layer l what leaves the l-th repeat of the layout. Most compositions give one stream of
+Layer 0 is the embedding, layer l the output of the l-th repeat of the layout. Most compositions give one stream of
 vectors that all layers read; some give each layer a stream of its own.
 """
 
@@ -17,7 +17,7 @@ from sublayer.nn.config import Config
 
 
 class Compose(nn.Module):
-    """Abstract: x^0 … x^L of a place → the vectors that later places read."""
+    """Abstract: x^0 … x^L of a token → the vectors that later tokens read."""
 
     class Config(Config, family="compose"):
         by_layer: ClassVar[bool] = False
@@ -129,7 +129,7 @@ class Recurrent(Compose):
 
 
 class Below(Compose):
-    """m^l = x^{l−1}: each layer reads what entered it, which is the plain Transformer (section 3.1), place by place."""
+    """m^l = x^{l−1}: each layer reads what entered it, which is the plain Transformer (section 3.1), token by token."""
 
     class Config(Compose.Config, tag="transformer"):
         by_layer = True

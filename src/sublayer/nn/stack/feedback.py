@@ -216,7 +216,7 @@ class Feedback(Stack):
 
     def sees(self, n: int, scene: Scene) -> int | None:
         """How far back any reader of a set of keys and values looks now; None for all there is."""
-        return scene.keep(("sees", self, n), lambda: most(recall.sees(scene) for recall in self.readers(n)))
+        return scene.once_per_pass(("sees", self, n), lambda: most(recall.sees(scene) for recall in self.readers(n)))
 
     def readers(self, n: int) -> list[Recall]:
         """The attentions that read a set of keys and values."""

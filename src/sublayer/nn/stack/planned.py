@@ -31,7 +31,7 @@ from sublayer.nn.stack.planner import Planner
 from sublayer.nn.state import Growing
 
 PIECE = 64
-"""Tokens read at a time without a gradient, so that buffers for the way back stay small."""
+"""Tokens read at a time without a gradient, so that buffers for backward stay small."""
 
 
 def why_not(stack: Any, mode: Mode) -> str | None:
@@ -215,8 +215,8 @@ def run(
     planner = Planner(stack, sublayers, scene, others)
     past_k, past_v = _past(stack, x_BLD, keys)
     plan = planner.plan(past_k.shape[3])
-    mask_TBC, turn = _mask(stack, scene, past_k.shape[3], x_BLD), _turn(stack, scene, x_BLD)
-    made = unrolled.Unrolled.apply(plan, mask_TBC, turn, x_BLD.transpose(0, 1), past_k, past_v, *planner.weights)
+    mask_TBC, rotation = _mask(stack, scene, past_k.shape[3], x_BLD), _rotation(stack, scene, x_BLD)
+    made = unrolled.Unrolled.apply(plan, mask_TBC, rotation, x_BLD.transpose(0, 1), past_k, past_v, *planner.weights)
     x_TBD, k, v, m_TRBD = made  # pyright: ignore[reportGeneralTypeIssues]
     after: list[KeyValues | None] = [KeyValues(Growing.of(k[n], 2), Growing.of(v[n], 2)) for n in range(len(keys))]
     vectors = [m_TRBD[:, stream].transpose(0, 1) for stream in stack.config.streams]
@@ -253,7 +253,7 @@ def _mask(stack: Feedback, scene: Scene, memory: int, x_BLD: Tensor) -> Tensor |
     return torch.zeros_like(hidden_LBM, dtype=x_BLD.dtype).masked_fill_(hidden_LBM, -torch.inf)
 
 
-def _turn(stack: Feedback, scene: Scene, x_BLD: Tensor) -> tuple[Tensor, Tensor] | None:
+def _rotation(stack: Feedback, scene: Scene, x_BLD: Tensor) -> tuple[Tensor, Tensor] | None:
     """Rotary's cosines and sines, (T, B or 1, K)."""
     position = stack.readers(0)[0].position
     if not isinstance(position, Rotary):

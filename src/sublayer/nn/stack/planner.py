@@ -1,4 +1,4 @@
-"""Planner: a Feedback stack's sublayers as the plan and the numbers of `unrolled/`."""
+"""Planner: translates a Feedback stack's sublayers to the plan and the weights that `unrolled/` runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Planner:
-    """Weights as the loop wants them, each with its index."""
+    """Collects the weights in the form the loop multiplies with; the plan refers to them by index."""
 
     def __init__(
         self, stack: Feedback, sublayers: Sequence[nn.Module | None], scene: Scene, others: Sequence[Any]
     ) -> None:
         self.stack, self.scene, self.others = stack, scene, others
-        self.kept = [(n, one) for n, one in enumerate(sublayers) if one is not None]
+        self.drawn = [(n, one) for n, one in enumerate(sublayers) if one is not None]
         self.weights: list[Tensor] = []
         self.sources: list[tuple[int, int]] = []
 
@@ -37,14 +37,14 @@ class Planner:
         return None if weight is None else self._index(weight)
 
     def plan(self, memory: int) -> unrolled.Plan:
-        stack, config, places = self.stack, self.stack.config, memory + self.scene.length
+        stack, config, tokens = self.stack, self.stack.config, memory + self.scene.length
         first = stack.readers(0)[0]
-        done = [sum(n <= last for n, _ in self.kept) for last in stack.lasts]
+        done = [sum(n <= last for n, _ in self.drawn) for last in stack.lasts]
         table = first.position.shared.key_RK if isinstance(first.position, RelativeKey) else None
         far = most(stack.sees(keys, self.scene) for keys in range(len(config.streams)))
         project, bias, entry = self._projections()
         return unrolled.Plan(
-            [self._sublayer(n, one, places) for n, one in self.kept],
+            [self._sublayer(n, one, tokens) for n, one in self.drawn],
             [0, *done],
             config.streams,
             first.heads,
@@ -53,7 +53,7 @@ class Planner:
             self._index(self._composed()),
             self._index(project),
             self.add(bias),
-            None if table is None else self._index(_distances(table, places if far is None else min(places, far))),
+            None if table is None else self._index(_distances(table, tokens if far is None else min(tokens, far))),
             self.sources,
             self.add(self._source_mask(project.dtype)),
         )
@@ -69,13 +69,13 @@ class Planner:
         return len(self.weights) - 1
 
     def _composed(self) -> Tensor:
-        """Each stream's weights, as long as there are layers."""
+        """Each stream's weights of the layers, padded with zeros to the number of layers."""
         layers = self.stack.config.layers + 1
         streams = [nn.functional.pad(one, (0, layers - len(one))) for one in self.stack.compose.weights()]
         return torch.stack(streams)
 
     def _projections(self) -> tuple[Tensor, Tensor | None, unrolled.NormSpec | None]:
-        """Of every set: (sets, D, Z), with the norm before it multiplied in."""
+        """Projections to keys and values, (sets, D, Z), with gain and shift of the norm before them folded in."""
         stack, made = self.stack, []
         for n in range(len(stack.config.streams)):
             norm, matrix = stack.projection(n)
@@ -85,7 +85,7 @@ class Planner:
         biases = [bias for _, bias in made if bias is not None]
         return torch.stack([weight for weight, _ in made]), torch.stack(biases) if biases else None, entry
 
-    def _sublayer(self, n: int, sublayer: Any, places: int) -> unrolled.SublayerSpec:
+    def _sublayer(self, n: int, sublayer: Any, tokens: int) -> unrolled.SublayerSpec:
         part, norm = sublayer.part, sublayer.norm
         before = unrolled.NormSpec(norm.eps) if isinstance(sublayer, PreNorm) else None
         after = None if before else unrolled.NormSpec(norm.eps, self.add(norm.weight), self.add(norm.bias))
@@ -93,6 +93,7 @@ class Planner:
         enter, leave = (part.query, part.output) if attends else (part.enter, part.output)
         weight, bias = _folded(norm if before else None, enter)
         if attends:
+            # 1/√K in the query matrix: no product of its own for the scores of each token.
             scale = part.head_dim**-0.5
             weight, bias = weight * scale, None if bias is None else bias * scale
         drop = (part.config.dropout if part.training else 0.0) if attends else _rate(part.drop)
@@ -106,11 +107,11 @@ class Planner:
             self.sources.append((k, v))
             return replace(made, keys=len(self.stack.config.streams) + len(self.sources) - 1)
         keys, sees = self.stack.config.reads[n], part.sees(self.scene)
-        fade = self.add(_faded(part, self.scene, places if sees is None else min(places, sees), weight))
+        fade = self.add(_faded(part, self.scene, tokens if sees is None else min(tokens, sees), weight))
         return replace(made, keys=keys, sees=sees, fade=fade)
 
     def _leaving(self, leave: nn.Linear, drop: float, drop_out: float) -> tuple[int, int | None]:
-        """The second matrix, multiplied by what makes up for dropout before and after it, and its bias."""
+        """The second matrix and its bias, times 1/(1 − p) of the dropouts around it: masks are then 0 or 1."""
         after = unrolled.scale(drop_out)
         whole, bias = unrolled.scale(drop) * after, leave.bias
         weight = leave.weight.T if whole == 1 else leave.weight.T * whole
@@ -118,12 +119,15 @@ class Planner:
 
 
 def _rate(drop: nn.Module) -> float:
-    """How much a dropout leaves out now."""
+    """The rate of a dropout; 0 outside training."""
     return drop.p if isinstance(drop, nn.Dropout) and drop.training else 0.0
 
 
 def _folded(norm: nn.Module | None, matrix: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    """W and b of W norm(x) + b as they act on (x − mean)/deviation; W as (in, out)."""
+    """W and b of W norm(x) + b as they act on (x − mean)/deviation; W as (in, out).
+
+    W (g·x̂ + s) + b = (W·g) x̂ + (W s + b). Folded once per pass, gain and shift cost nothing per token, and autograd
+    takes their gradients from the folded matrix."""
     if not isinstance(norm, nn.LayerNorm):
         return matrix.weight.T, matrix.bias
     bias = matrix.bias
@@ -134,7 +138,7 @@ def _folded(norm: nn.Module | None, matrix: nn.Linear) -> tuple[Tensor, Tensor |
 
 
 def _distances(table_RK: Tensor, distances: int) -> Tensor:
-    """Rows for distance 1, 2, …; beyond the last they are alike."""
+    """Rows for distance 1, 2, …; all beyond the table's end share its last row."""
     return table_RK[torch.arange(1, distances + 1, device=table_RK.device).clamp(max=len(table_RK) - 1)]
 
 

@@ -51,7 +51,7 @@ def data_words(asked: dict[str, Any]) -> Words:
 
 
 def train_words(asked: dict[str, Any], without: tuple[str, ...] = ()) -> Words:
-    """What of the training differs from the defaults."""
+    """Training options that differ from the defaults."""
     from sublayer.training import TrainConfig
 
     usual, train = TrainConfig().model_dump(), _Asked(asked).some("train")

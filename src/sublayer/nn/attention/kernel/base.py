@@ -19,7 +19,7 @@ from sublayer.nn.scene import Scene
 
 @dataclass(frozen=True)
 class View:
-    """What a kernel knows besides queries, keys and values."""
+    """What a kernel may use besides queries, keys and values."""
 
     scene: Scene
     """Positions and validity of the segment, and of the slots before it."""
@@ -27,16 +27,16 @@ class View:
     pattern: Pattern.Config
     memory: Memory.Config
     remembered: int = 0
-    """M − L: how many of the keys stand before the segment."""
+    """M − L: number of keys before the segment."""
     span: Span | None = None
     table: Tensor | None = None
     """What the position projected from distances, if a frozen state stores it."""
     dropout: float = 0.0
-    """On the weights; 0 in eval mode."""
+    """Dropout rate on the weights; 0 in eval mode."""
 
     @property
     def sight(self) -> Sight:
-        """Who may see whom: pattern, memory and padding in one."""
+        """Which keys each query may see: pattern, memory and padding in one."""
         return sight(self.scene, self.pattern, self.memory, self.remembered)
 
 
@@ -64,16 +64,16 @@ class Kernel(nn.Module):
 
         @property
         def carries(self) -> bool:
-            """Whether training should hand its state on from batch to batch."""
+            """Whether training should pass its state on from batch to batch."""
             return False
 
         def honours(self, position: Position.Config) -> bool:
-            """Whether a position acts as it should. What turns queries and keys always does; what adds to scores needs
-            scores, which not every kernel has."""
+            """Whether a position has its full effect. One that rotates queries and keys always has; one that adds to
+            scores needs scores, which not every kernel forms."""
             return not position.owner.acts_on_scores
 
         def check(self, pattern: Pattern.Config, memory: Memory.Config, span: Span.Config) -> None:
-            """Raise ValueError for what it would ignore."""
+            """Raise ValueError for options that it would ignore."""
             if span.reach is not None:
                 raise ValueError(f"kernel={self.tag} has no spans; use span=full, or kernel=softmax")
             if not self.own_state:

@@ -1,6 +1,6 @@
 """Softmax attention. `reference.py` is the slow twin of `attend`.
 
-Facts this file stands on: SDPA's `is_causal` is aligned to the top left, wrong with a cache, so it is used only without
+Facts this file relies on: SDPA's `is_causal` is aligned to the top left, wrong with a cache, so it is used only without
 one; a row that may see nothing gives zeros.
 """
 
@@ -32,7 +32,7 @@ class Softmax(Kernel):
             return True
 
         def check(self, pattern: Pattern.Config, memory: Memory.Config, span: Span.Config) -> None:
-            """It honours all of them."""
+            """All positions."""
 
     def forward(
         self,
@@ -96,7 +96,7 @@ def attend(
 
 
 def _added(bias_BHLM: Tensor | None, sight: Sight, scene: Scene, position: Position) -> tuple[Tensor | None, bool]:
-    """Bias and mask as the one thing SDPA adds to the scores; a bias that all layers share is masked once."""
+    """Bias and mask as the one term that SDPA adds to the scores; a bias that all layers share is masked once."""
     if bias_BHLM is None:
         return sight.mask_B1LM, sight.causal
     if position.bias_is_constant:
@@ -123,7 +123,7 @@ def _attend_openly(
     fade_BHLM: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    """With the weights at hand, for positions that re-weigh scores or add to values."""
+    """With the weights as a matrix, for positions that re-weigh scores or add to values."""
     groups = q_BHLK.shape[1] // k_BGMK.shape[1]
     k_BHMK, v_BHMK = k_BGMK.repeat_interleave(groups, dim=1), v_BGMK.repeat_interleave(groups, dim=1)
     memory = k_BHMK.shape[2] - q_BHLK.shape[2]

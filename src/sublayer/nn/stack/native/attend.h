@@ -14,7 +14,7 @@ static void ask(const float *q, const float *k, int64_t M, int64_t K, float *p) 
     for (; j < M; j++) p[j] = dot(q, k + j * K, K);
 }
 
-/* y[e] = Σ_j p[j] v[j, e] for R lanes of features, whose sums stay in registers. */
+/* y[e] = Σ_j p[j] v[j, e] for R vectors of features, whose sums stay in registers. */
 INLINE void blend_lanes(const int R, const float *p, const float *v, int64_t M, int64_t K, float *y) {
     v8 parts[8];
     for (int r = 0; r < R; r++) parts[r] = (v8){0};
@@ -47,7 +47,7 @@ static void softmax(float *p, int64_t M) {
     for (int64_t j = 0; j < M; j++) p[j] *= part;
 }
 
-/* Over `to`, the gradient of softmax's weights p, that of its scores. */
+/* In place: `to` holds the gradient of softmax's weights p, then that of its scores. */
 static void unsoftmax(const float *p, float *to, int64_t M) {
     float level = dot(p, to, M);
     for (int64_t j = 0; j < M; j++) to[j] = p[j] * (to[j] - level);
@@ -59,8 +59,8 @@ static void spread(const float *p, const float *x, int64_t M, int64_t K, float *
         for (int64_t e = 0; e < K; e++) to[j * K + e] += p[j] * x[e];
 }
 
-/* Rotary: cos is (K), as sin, whose first half has the other sign; or the opposite turn. */
-static void turn(float *x, const float *cos, const float *sin, int64_t K, int back) {
+/* Rotary: cos and sin are (K), the first half of sin negated; `back` rotates the other way. */
+static void rotate(float *x, const float *cos, const float *sin, int64_t K, int back) {
     int64_t half = K / 2;
     for (int64_t e = 0; e < half; e++) {
         float a = x[e], b = x[e + half];

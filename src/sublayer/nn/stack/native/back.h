@@ -1,15 +1,16 @@
-/* One place, backwards. Needs loop.h. */
+/* One token, backwards. Needs loop.h. `to_x` is the gradient of the loss by x. */
 
-/* Through dropout: `to` is 0 where weights p were left out, `size` is what they were before. */
+/* Through dropout: p < 0 marks a dropped weight, so `to` becomes 0 there; `size` = |p| is the softmax before dropout. */
 static void undrop(const float *p, float *to, int64_t M, float *size) {
     for (int64_t j = 0; j < M; j++) to[j] = p[j] > 0 ? to[j] : 0, size[j] = fabsf(p[j]);
 }
 
-/* From the gradients of y to those of q, and into those of keys and values of places since `block`. */
+/* From the gradients of y to those of q; adds to those of the keys and values of this block, which starts at `block`.
+   Keys before the block get theirs from all tokens at once, in one product of PyTorch. */
 static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t block, float *to_q) {
     int64_t K = l->size, H = l->heads, J = H / l->groups, C = keys(l, s), M, start = seen(l, s, t, &M);
     int64_t begin = team->begin * J, end = team->end * J, near = MAX(start, l->memory + block);
-    int64_t inside = s->source ? M : near - start; /* what a source is owed is formed of all places at once */
+    int64_t inside = s->source ? M : near - start; /* a source gets its gradients from all tokens at once */
     const float *k = s->source ? s->source_k : l->k, *v = s->source ? s->source_v : l->v;
     const float *q = at(l, s->q, t, H * K), *to_y = at(l, s->to_y, t, H * K);
     float *to_scores = at(l, s->to_scores, t, H * C) + start, *weights = at(l, s->weights, t, H * C) + start;
@@ -33,20 +34,20 @@ static void unattend(const Loop *l, const Sublayer *s, const Team *team, int64_t
         const float *shares = to_scores + begin * C;
         multiply_part(&l->near, l->near.in - M, M, shares, C, DEEP, end - begin, 0, K, to_q + begin * K, K);
     }
-    for (int64_t i = begin; i < end; i++) turn_at(l, t, i / H, to_q + i * K, 1);
+    for (int64_t i = begin; i < end; i++) rotate_at(l, t, i / H, to_q + i * K, 1);
 }
 
 /* From the gradients of act(h) to those of h, this thread's features. */
 static void unfeed(const Loop *l, const Sublayer *s, const Team *team, int64_t t, const float *to, float *to_h) {
     int64_t D = l->dim, F = s->leave.out, W = s->enter.in, first = team->first, from, end;
     float *to_y = s->gated ? l->wide : to_h;
-    const float *kept = at(l, s->h, t, W);
+    const float *saved = at(l, s->h, t, W);
     share(team, F, &from, &end);
     fill(&s->leave, to + first * D, D, team->rows, from, end, to_y + first * F, F, team->room);
     for (int64_t b = first; b < first + team->rows; b++) {
-        const float *h = kept + b * W;
+        const float *h = saved + b * W;
         float *gate = to_h + b * W, *y = to_y + b * F;
-        if (s->stay) leave_out(s->stay + (t * l->rows + b) * F + from, y + from, end - from);
+        if (s->stay) drop(s->stay + (t * l->rows + b) * F + from, y + from, end - from);
         if (s->gated) {
             memcpy(gate + F + from, h + from, (end - from) * sizeof(float));
             activate(s->activation, gate + F + from, end - from);
@@ -56,8 +57,8 @@ static void unfeed(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     }
 }
 
-/* What the memory owes to a layer that ends after so many sublayers, added to this thread's rows. */
-static void owe(const Loop *l, const Team *team, int64_t done, const float *to_m, float *to) {
+/* Adds the memory's gradient of the layer outputs that stand after `done` sublayers, in this thread's rows. */
+static void add_memory(const Loop *l, const Team *team, int64_t done, const float *to_m, float *to) {
     int64_t B = l->rows, D = l->dim;
     for (int64_t n = 0; n < l->layers; n++)
         for (int64_t r = 0; r < l->streams && l->ends[n] == done; r++) {
@@ -67,7 +68,7 @@ static void owe(const Loop *l, const Team *team, int64_t done, const float *to_m
         }
 }
 
-/* Through keys and values to the memory vectors of a place. */
+/* Through keys and values to the memory vectors of a token. */
 static void unremember(const Loop *l, const Team *team, int64_t t, float *to_kv, float *to_m) {
     int64_t B = l->rows, D = l->dim, G = l->groups, K = l->size, Z = 2 * G * K, from, to, where = l->memory + t;
     for (int64_t a = 0; a < l->sets; a++)
@@ -76,7 +77,7 @@ static void unremember(const Loop *l, const Team *team, int64_t t, float *to_kv,
             int64_t of = ((a * B * G + i) * l->capacity + where) * K;
             memcpy(k, l->to_k + of, K * sizeof(float));
             memcpy(k + G * K, l->to_v + of, K * sizeof(float));
-            turn_at(l, t, i / G, k, 1);
+            rotate_at(l, t, i / G, k, 1);
         }
     WAIT
     share(team, D, &from, &to);
@@ -94,7 +95,7 @@ static void unremember(const Loop *l, const Team *team, int64_t t, float *to_kv,
             unnormalise(&l->entry, m + (r * B + b) * D, to_m + (r * B + b) * D, D);
 }
 
-/* From the gradient of what leaves a sublayer, which is in `to_out`, to that of what enters it, in `to`. */
+/* From the gradient of a sublayer's output, in `to_out`, to that of its input, in `to`. */
 static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t block, const float *x,
                    float *to) {
     int64_t D = l->dim, W = s->enter.in, first = team->first, from, end;
@@ -110,7 +111,7 @@ static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     if (s->stay_out)
         for (int64_t b = team->from; b < team->to; b++) {
             memcpy(to_stream + b * D, to_out + b * D, D * sizeof(float));
-            leave_out(s->stay_out + (t * l->rows + b) * D, to_out + b * D, D);
+            drop(s->stay_out + (t * l->rows + b) * D, to_out + b * D, D);
         }
     WAIT
     if (s->attends) {
@@ -131,7 +132,7 @@ static void unstep(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     }
 }
 
-/* Matrices have no bias here. */
+/* One token through all sublayers. Matrices are transposed and have no bias. */
 static void back(const Loop *l, const Team *team, int64_t t, int64_t block) {
     int64_t B = l->rows, D = l->dim, N = l->sublayers;
     float *to_m = at(l, l->to_m, t - block, l->streams * D);
@@ -140,10 +141,10 @@ static void back(const Loop *l, const Team *team, int64_t t, int64_t block) {
     unremember(l, team, t, to_kv, to_m);
     for (int64_t b = team->from; b < team->to; b++)
         memcpy(to + b * D, l->to_last + (t * B + b) * D, D * sizeof(float));
-    owe(l, team, N, to_m, to);
+    add_memory(l, team, N, to_m, to);
     for (int64_t n = N - 1; n >= 0; n--) {
         to = n ? at(l, l->sublayer[n - 1].to_out, t - block, D) : at(l, l->to_first, t, D);
-        unstep(l, l->sublayer + n, team, t, block, l->x + (n * l->places + t) * B * D, to);
-        owe(l, team, n, to_m, to);
+        unstep(l, l->sublayer + n, team, t, block, l->x + (n * l->tokens + t) * B * D, to);
+        add_memory(l, team, n, to_m, to);
     }
 }

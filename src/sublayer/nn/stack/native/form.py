@@ -1,4 +1,4 @@
-"""What loop.c reads, field by field as it declares them."""
+"""The structs of loop.h, field by field in its order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LoopSublayer(Structure):
     ]
 
 
-SIZES = "rows", "dim", "places", "heads", "groups", "size", "memory", "capacity", "sets", "streams", "layers"
+SIZES = "rows", "dim", "tokens", "heads", "groups", "size", "memory", "capacity", "sets", "streams", "layers"
 
 
 class LoopStruct(Structure):
@@ -46,7 +46,7 @@ class LoopStruct(Structure):
         ("project", POINTER(LoopMatrix)),
         ("near", LoopMatrix),
         *((name, c_void_p) for name in ("mask", "source_mask", "cos", "sin")),
-        ("turned", c_int64),
+        ("rotations", c_int64),
         *((name, c_void_p) for name in ("x", "k", "v", "m")),
         *((name, c_void_p) for name in ("to_last", "to_first", "to_k", "to_v", "to_kv", "to_m")),
         *((name, c_void_p) for name in ("wide", "made", "room")),

@@ -1,7 +1,8 @@
-/* A Feedback stack over all places of a segment, forwards and backwards; its slow twins are Loop and Back, unrolled/.
+/* A Feedback stack over all tokens of a segment, forwards and backwards; its slow twins are Loop and BackwardLoop in
+   unrolled/.
 
-   A place has few rows and needs the one before it, so what counts is that nothing stands between two small products:
-   matrices are laid out once for all places, and there is one parallel region for all of them, or for a block. */
+   A token has few rows and needs the one before it, so what counts is overhead between two small products: matrices are
+   packed once for all tokens, and one parallel region covers all tokens, or a block of them in backward. */
 
 #include <math.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 
 #include "back.h"
 
-/* Into the weights of place t what is added to scores before keys are asked. */
-static void prepare(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t start, int64_t M) {
+/* Writes the scores' terms by distance, q·table, to the weights of token t; `attend` adds q·k. */
+static void score_distances(const Loop *l, const Sublayer *s, const Team *team, int64_t t, int64_t start, int64_t M) {
     int64_t K = l->size, J = l->heads / l->groups, C = l->capacity, rows = (team->end - team->begin) * J;
     int64_t R = l->near.out, P = (R + WIDE - 1) / WIDE * WIDE, from = (R - M) / WIDE * WIDE;
     float *p = team->mine, *w = at(l, s->weights, t, l->heads * C) + team->begin * J * C + start;
@@ -28,8 +29,8 @@ static void attend(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     const float *k = s->source ? s->source_k : l->k, *v = s->source ? s->source_v : l->v;
     float *scores = team->mine;
     int apart = l->near.weight && !s->source;
-    for (int64_t i = team->begin * J; i < team->end * J && M && !s->source; i++) turn_at(l, t, i / H, q + i * K, 0);
-    if (apart && M) prepare(l, s, team, t, start, M);
+    for (int64_t i = team->begin * J; i < team->end * J && M && !s->source; i++) rotate_at(l, t, i / H, q + i * K, 0);
+    if (apart && M) score_distances(l, s, team, t, start, M);
     for (int64_t i = team->begin * J; i < team->end * J; i++) {
         int64_t set = keys_of(l, s, i / J) + start * K;
         const float *mask = mask_of(l, s, t, i / H);
@@ -45,7 +46,7 @@ static void attend(const Loop *l, const Sublayer *s, const Team *team, int64_t t
         if (mask)
             for (int64_t j = 0; j < M; j++) p[j] += mask[start + j];
         softmax(p, M);
-        if (s->drops) {
+        if (s->drops) { /* a minus sign marks a dropped weight for backward */
             const uint8_t *stay = s->stay + (t * l->rows * H + i) * C + start;
             for (int64_t j = 0; j < M; j++) scores[j] = stay[j] ? p[j] : 0, p[j] = stay[j] ? p[j] : -p[j];
         }
@@ -53,7 +54,7 @@ static void attend(const Loop *l, const Sublayer *s, const Team *team, int64_t t
     }
 }
 
-/* act(h), or act(one half)·the other, of this thread's features, to where the second product reads it. */
+/* act(h), or act(one half)·the other, of this thread's features, written where the second product reads it. */
 static void activated(const Loop *l, const Sublayer *s, const Team *team, int64_t t, const float *h, int64_t from,
                       int64_t to) {
     int64_t F = s->leave.in, W = s->enter.out;
@@ -63,7 +64,7 @@ static void activated(const Loop *l, const Sublayer *s, const Team *team, int64_
         activate(s->activation, y + from, to - from);
         if (s->gated)
             for (int64_t f = from; f < to; f++) y[f] *= h[b * W + F + f];
-        if (s->stay) leave_out(s->stay + (t * l->rows + b) * F + from, y + from, to - from);
+        if (s->stay) drop(s->stay + (t * l->rows + b) * F + from, y + from, to - from);
     }
 }
 
@@ -102,7 +103,7 @@ static void step(const Loop *l, const Sublayer *s, const Team *team, int64_t t, 
     share(team, D, &from, &to);
     fill(&s->leave, y + first * W, W, team->rows, from, to, sum + first * D, D, team->room);
     for (int64_t b = first; b < first + team->rows; b++) {
-        if (s->stay_out) leave_out(s->stay_out + (t * l->rows + b) * D + from, sum + b * D + from, to - from);
+        if (s->stay_out) drop(s->stay_out + (t * l->rows + b) * D + from, sum + b * D + from, to - from);
         for (int64_t d = from; d < to; d++) sum[b * D + d] += x[b * D + d];
     }
     WAIT
@@ -112,7 +113,7 @@ static void step(const Loop *l, const Sublayer *s, const Team *team, int64_t t, 
     }
 }
 
-/* Layers as memory vectors, and these as keys and values for the places to come. */
+/* Layer outputs → memory vectors → keys and values for later tokens. */
 static void remember(const Loop *l, const Team *team, int64_t t) {
     int64_t B = l->rows, D = l->dim, G = l->groups, K = l->size, Z = 2 * G * K, from, to, where = l->memory + t;
     float *m = l->m + t * l->streams * B * D, *in = l->made, *kv = in + l->streams * B * D;
@@ -121,7 +122,7 @@ static void remember(const Loop *l, const Team *team, int64_t t) {
             float *row = m + (r * B + b) * D;
             memset(row, 0, D * sizeof(float));
             for (int64_t n = 0; n < l->layers; n++) {
-                const float *x = l->x + ((l->ends[n] * l->places + t) * B + b) * D;
+                const float *x = l->x + ((l->ends[n] * l->tokens + t) * B + b) * D;
                 float weight = l->compose[r * l->layers + n];
                 for (int64_t d = 0; d < D; d++) row[d] += weight * x[d];
             }
@@ -140,7 +141,7 @@ static void remember(const Loop *l, const Team *team, int64_t t) {
             int64_t to = ((a * B * G + i) * l->capacity + where) * K;
             memcpy(l->k + to, k, K * sizeof(float));
             memcpy(l->v + to, k + G * K, K * sizeof(float));
-            turn_at(l, t, i / G, l->k + to, 0);
+            rotate_at(l, t, i / G, l->k + to, 0);
         }
 }
 
@@ -148,10 +149,10 @@ static void forwards(const Loop *l) {
     Team here = joined(l), *team = &here;
     pack_all(l);
 #pragma omp barrier
-    for (int64_t t = 0; t < l->places; t++) {
+    for (int64_t t = 0; t < l->tokens; t++) {
         for (int64_t n = 0; n < l->sublayers; n++) {
-            float *x = l->x + (n * l->places + t) * l->rows * l->dim;
-            step(l, l->sublayer + n, team, t, x, x + l->places * l->rows * l->dim);
+            float *x = l->x + (n * l->tokens + t) * l->rows * l->dim;
+            step(l, l->sublayer + n, team, t, x, x + l->tokens * l->rows * l->dim);
         }
         remember(l, team, t);
     }
@@ -162,13 +163,13 @@ void sublayer_loop(const Loop *l) {
     forwards(l);
 }
 
-/* Lays out the matrices for sublayer_loop_back, once for all blocks. */
+/* Packs the matrices for sublayer_loop_back, once for all blocks. */
 void sublayer_loop_pack(const Loop *l) {
 #pragma omp parallel num_threads(l->threads)
     pack_all(l);
 }
 
-/* Places [start, stop), the last first. */
+/* Tokens [start, stop), the last first. */
 void sublayer_loop_back(const Loop *l, int64_t start, int64_t stop) {
 #pragma omp parallel num_threads(l->threads)
     {

@@ -1,4 +1,4 @@
-"""The loop of `unrolled/` over its own buffers, in C: all places forwards, or a block of them backwards."""
+"""The loop of `unrolled/` over its own buffers, in C: all tokens forwards, or a block of them backwards."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from sublayer.nn.stack.native.form import DEEP, WIDE, LoopMatrix, LoopStruct, Lo
 
 if TYPE_CHECKING:
     from sublayer.nn.stack.unrolled import plan as plans
-    from sublayer.nn.stack.unrolled.backward import Back
+    from sublayer.nn.stack.unrolled.backward import BackwardLoop
     from sublayer.nn.stack.unrolled.loop import Loop as Pass
 
 SOURCE = Path(__file__).with_name("loop.c")
 APART = 8
-"""Rows for each thread from which threads have rows of their own: with fewer, each would read all matrices for them."""
+"""Rows per thread from which on threads split rows; with fewer they split features, or each would read all matrices for
+little work."""
 LINE = 16
-"""Floats that a processor fetches together."""
+"""Floats of a cache line, to which scratch is aligned."""
 
 
 def available() -> bool:
@@ -38,12 +39,12 @@ def runs(x: Tensor) -> bool:
 
 
 def knows(activation: str | None) -> bool:
-    """Of a feed-forward; other sublayers have none."""
+    """Whether C has this activation of a feed-forward; None, of other sublayers, needs none."""
     return activation is None or activation in ACTIVATIONS
 
 
 def computes(plan: plans.Plan, x_TBD: Tensor, weights: Sequence[Tensor]) -> bool:
-    """Whether C knows all of this, and the weights are such arrays, too."""
+    """Whether C has every activation of the plan, and may read the input and the weights."""
     known = all(knows(one.activation) for one in plan.sublayers)
     return known and 0 not in x_TBD.shape and runs(x_TBD) and all(plain(one) for one in weights)
 
@@ -56,9 +57,9 @@ def forward(loop: Pass) -> None:
 
 
 class Backward:
-    """The way back of one pass."""
+    """Backward of one pass: each call does a block of tokens."""
 
-    def __init__(self, back: Back, to_x_TBD: Tensor) -> None:
+    def __init__(self, back: BackwardLoop, to_x_TBD: Tensor) -> None:
         self.form = Form(back.loop, back, to_x_TBD.contiguous())
         library = load(SOURCE, "the Feedback loop")
         assert library is not None
@@ -70,9 +71,9 @@ class Backward:
 
 
 class Form:
-    """A pass as loop.c takes it; it holds the tensors behind that."""
+    """A pass as the struct that loop.c takes; it keeps the tensors behind the addresses alive."""
 
-    def __init__(self, loop: Pass, back: Back | None = None, to_x_TBD: Tensor | None = None) -> None:
+    def __init__(self, loop: Pass, back: BackwardLoop | None = None, to_x_TBD: Tensor | None = None) -> None:
         self.of, self.back, self.held = loop, back, []
         plan, (T, B, D) = loop.plan, loop.shape
         A, _, G, C, K = loop.k.shape
@@ -86,23 +87,23 @@ class Form:
         self.loop = LoopStruct(B, D, *sizes)
         self.loop.sublayer, self.loop.project = (LoopSublayer * len(sublayers))(*sublayers), (LoopMatrix * A)(*project)
         self.loop.ends, self.loop.stream = (c_int64 * layers)(*plan.ends), (c_int64 * A)(*plan.streams)
-        self.loop.compose = self._keep(loop.weights[plan.compose])
+        self.loop.compose = self._address(loop.weights[plan.compose])
         self.loop.entry = self._norm(plan.entry)
         self.loop.near = self._near()
-        self.loop.mask = self._keep(loop.mask_TBC)
-        self.loop.source_mask = None if plan.source_mask is None else self._keep(loop.weights[plan.source_mask])
-        if loop.turn is not None:
-            self.loop.cos, self.loop.sin = (self._keep(one) for one in loop.turn)
-            self.loop.turned = loop.turn[0].shape[1]
+        self.loop.mask = self._address(loop.mask_TBC)
+        self.loop.source_mask = None if plan.source_mask is None else self._address(loop.weights[plan.source_mask])
+        if loop.rotation is not None:
+            self.loop.cos, self.loop.sin = (self._address(one) for one in loop.rotation)
+            self.loop.rotations = loop.rotation[0].shape[1]
         for name, x in {"x": loop.x_NTBD, "k": loop.k, "v": loop.v, "m": loop.m_TRBD}.items():
-            setattr(self.loop, name, self._keep(x))
+            setattr(self.loop, name, self._address(x))
         if back is not None:
             names = {"to_last": to_x_TBD, "to_first": back.to_x_TBD, "to_k": back.to_k, "to_v": back.to_v}
             for name, x in {**names, "to_kv": back.to_kv, "to_m": back.to_m}.items():
-                setattr(self.loop, name, self._keep(x))
+                setattr(self.loop, name, self._address(x))
         self._make_room()
 
-    def _keep(self, x: Tensor | None) -> int | None:
+    def _address(self, x: Tensor | None) -> int | None:
         if x is None:
             return None
         self.held.append(x.detach().contiguous())
@@ -112,7 +113,7 @@ class Form:
         if norm is None:
             return NormStruct()
         gain, shift = (
-            None if index is None else self._keep(self.of.weights[index]) for index in (norm.gain, norm.shift)
+            None if index is None else self._address(self.of.weights[index]) for index in (norm.gain, norm.shift)
         )
         return NormStruct(NORMS["layer"], gain, shift, norm.eps)
 
@@ -123,31 +124,31 @@ class Form:
         return self._laid(weight, shift)
 
     def _laid(self, weight: Tensor, bias: Tensor | None = None) -> LoopMatrix:
-        """(in, out), wherever its numbers lie; turned over on the way back."""
+        """(in, out), any strides; transposed in backward."""
         if self.back is not None:
             weight, bias = weight.T, None
         self.held.append(weight)
-        return LoopMatrix(*weight.shape, address(weight), self._keep(bias), *weight.stride())
+        return LoopMatrix(*weight.shape, address(weight), self._address(bias), *weight.stride())
 
     def _near(self) -> LoopMatrix:
         return LoopMatrix() if self.of.table is None else self._laid(self.of.table.T)
 
     def _sublayer(self, n: int) -> LoopSublayer:
-        of, kept = self.of.plan.sublayers[n], self.of.kept[n]
-        made: dict[str, Any] = {name: self._keep(x) for name, x in kept.items()}
+        of, saved = self.of.plan.sublayers[n], self.of.saved[n]
+        made: dict[str, Any] = {name: self._address(x) for name, x in saved.items()}
         if self.back is not None:
-            made.update({f"to_{name}": self._keep(x) for name, x in self.back.owed[n].items()})
-            made.update(to_scores=self._keep(self.back.to_scores[n]), to_y=self._keep(self.back.to_y[n]))
+            made.update({f"to_{name}": self._address(x) for name, x in self.back.grads[n].items()})
+            made.update(to_scores=self._address(self.back.to_scores[n]), to_y=self._address(self.back.to_y[n]))
         if of.activation:
             made.update(gated=of.gated, activation=ACTIVATIONS[of.activation])
         else:
             made.update(attends=1, keys=of.keys, sees=-1 if of.sees is None else of.sees, drops=of.drop > 0)
         if (source := self.of.plan.source(of)) is not None:
             k, v = (self.of.weights[index] for index in source)
-            made.update(source=k.shape[2], source_k=self._keep(k), source_v=self._keep(v))
+            made.update(source=k.shape[2], source_k=self._address(k), source_v=self._address(v))
         if of.fade is not None:
             fade_HR = self.of.weights[of.fade].flip(1)
-            made.update(fade=self._keep(fade_HR), fades=fade_HR.shape[1])
+            made.update(fade=self._address(fade_HR), fades=fade_HR.shape[1])
         return LoopSublayer(
             before=self._norm(of.before),
             after=self._norm(of.after),
@@ -157,7 +158,7 @@ class Form:
         )
 
     def _make_room(self) -> None:
-        """For matrices in panels, for what all threads share, and for each."""
+        """One buffer for packed matrices, scratch shared by all threads, and scratch of each thread."""
         loop, of = self.loop, self.of
         one = [loop.sublayer[n] for n in range(loop.sublayers)]
         matrices = [

@@ -1,19 +1,19 @@
-/* A few rows times a matrix, which lies in panels: 24 columns side by side, as the product reads them.
+/* A few rows times a matrix packed in panels: 24 columns side by side, in the order the product reads them.
 
-   A panel is brought near once for all rows, and while they are multiplied the next one is on its way. Each number is
-   summed in one order, whoever computes it and with whichever other rows. */
+   A panel is loaded into the cache once for all rows, and while they are multiplied the next one is prefetched. Each
+   number is summed in one order, whichever thread computes it and however many rows there are: the same bits. */
 
 #include <string.h>
 
 #include "vector.h"
 
-#define ACROSS 3              /* lanes of a panel */
+#define ACROSS 3              /* vectors across a panel */
 #define WIDE (ACROSS * LANES) /* its columns */
-#define TALL 4                /* rows at a time: so many times three lanes of sums stay in registers */
-#define DEEP 256              /* of what is summed over, so much at a time: that part of a panel stays near */
-#define LINE 16               /* floats that arrive together */
+#define TALL 4                /* rows at a time: 4 × 3 vectors of sums, with what they need, fill 16 registers */
+#define DEEP 256              /* terms of a sum at a time: that part of a panel stays in the first cache */
+#define LINE 16               /* floats of a cache line */
 
-/* Makes the compiler load a vector once, and not with each product. */
+/* Makes the compiler load a vector once instead of with each product. */
 #ifdef __AVX__
 #define HOLD(v) __asm__("" : "+x"(v))
 #else
@@ -23,7 +23,7 @@
 typedef struct {
     int64_t in, out;
     const float *weight, *bias; /* bias may be NULL */
-    int64_t down, right;        /* from one place in to the next, and from one out */
+    int64_t down, right;        /* strides: floats from one input to the next, and from one output */
     float *panels;              /* (out / 24, in, 24), the last one filled up with zeros */
 } Matrix;
 
@@ -39,7 +39,7 @@ static void pack(const Matrix *m) {
     }
 }
 
-/* R rows, a constant at each call. `ahead`: what is read next, of which `lines` are fetched for every fourth place. */
+/* R rows, a constant at each call. `ahead`: what is read next; every four steps of k prefetch `lines` of it. */
 INLINE void tile(const int R, const float *x, int64_t apart, const float *w, int64_t K, float *y, int64_t beside,
                  const float *ahead, int64_t lines) {
     v8 parts[TALL][ACROSS];
@@ -96,7 +96,7 @@ static void narrow(int64_t B, const float *x, int64_t apart, const float *w, int
     }
 }
 
-/* y[b, n] += Σ_k x[b, k] W[skip + k, n] for B rows, K places and n in [from, to), which starts with a panel. Rows of x
+/* y[b, n] += Σ_k x[b, k] W[skip + k, n] for B rows, K inputs and n in [from, to), which starts with a panel. Rows of x
    are `apart`, their parts `beyond` from each other. */
 static void multiply_part(const Matrix *m, int64_t skip, int64_t K, const float *x, int64_t apart, int64_t beyond,
                           int64_t B, int64_t from, int64_t to, float *y, int64_t beside) {
@@ -110,8 +110,8 @@ static void multiply_part(const Matrix *m, int64_t skip, int64_t K, const float 
         }
 }
 
-/* y[b, from:to) += x[b] W. Long rows are first copied to `room`, part by part: where they lie whole pages from each
-   other, they would push each other out of the nearest memory. */
+/* y[b, from:to) += x[b] W. Long rows are first copied to `room`, part by part: rows whole pages apart would
+   fall into the same sets of the cache and evict each other. */
 static void multiply(const Matrix *m, const float *x, int64_t apart, int64_t B, int64_t from, int64_t to, float *y,
                      int64_t beside, float *room) {
     int64_t K = m->in;

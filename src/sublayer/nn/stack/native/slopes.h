@@ -1,6 +1,6 @@
-/* Norms and activations on the way back. Needs pointwise.h. */
+/* Gradients of norms and activations. Needs pointwise.h. */
 
-/* Over `to`, the gradient of norm(x), that of x. */
+/* In place: `to` holds the gradient of norm(x), then that of x. */
 static void unnormalise(const Norm *norm, const float *x, float *to, int64_t D) {
     float mean = sum(x, D) / D, both = 0, square = 0, plain = 0;
     v8 squares = {0}, boths = {0}, plains = {0};

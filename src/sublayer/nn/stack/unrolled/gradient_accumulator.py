@@ -1,4 +1,7 @@
-"""GradientAccumulator: gradients that many places owe to a weight, a key or a value, formed of all of them at once."""
+"""GradientAccumulator: gradients of weights, keys and values, summed over many tokens in one product.
+
+A token has few rows, so its own product would read and write a whole weight gradient for little work. The walk writes
+down each token's gradients instead, and a block of tokens is multiplied at once."""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sublayer.nn.stack.unrolled.loop import Loop, activated, staying
+from sublayer.nn.stack.unrolled.loop import Loop, activated, without_dropped
 from sublayer.nn.stack.unrolled.plan import SublayerSpec
 
 aten = torch.ops.aten
 
 
 class GradientAccumulator:
-    """Abstract: what the way back writes down of each place, and how it is settled."""
+    """Abstract: buffers for the gradients of each token, and the sums over them."""
 
     def __init__(self, loop: Loop, weights: Sequence[Tensor], to_k: Tensor, to_v: Tensor, block: int) -> None:
         self.loop, self.plan, self.weights = loop, loop.plan, weights
@@ -26,14 +29,14 @@ class GradientAccumulator:
             for n, own in enumerate((self.to_k, self.to_v))
         )
         B, like = loop.shape[1], loop.x_NTBD
-        self.owed = [self._room(sublayer, block) for sublayer in self.plan.sublayers]
+        self.grads = [self._room(sublayer, block) for sublayer in self.plan.sublayers]
         self.to_m = like.new_empty(block, *loop.m_TRBD.shape[1:])
         self.to_kv = like.new_empty(block, len(self.plan.streams), B, self.weights[self.plan.project].shape[2])
-        self.to_scores = [self._scores(kept["weights"]) if "weights" in kept else None for kept in loop.kept]
-        self.to_y = [torch.empty_like(kept["y"]) if "y" in kept else None for kept in loop.kept]
+        self.to_scores = [self._scores(saved["weights"]) if "weights" in saved else None for saved in loop.saved]
+        self.to_y = [torch.empty_like(saved["y"]) if "y" in saved else None for saved in loop.saved]
 
     def _room(self, sublayer: SublayerSpec, block: int) -> dict[str, Tensor]:
-        """Gradients of a block that its weights wait for."""
+        """Gradients of a block's tokens, from which those of the weights are formed."""
         like, (_, B, D) = self.loop.x_NTBD, self.loop.shape
         inner = self.weights[sublayer.enter].shape[1]
         room = {"out": like.new_empty(block, B, D), "in": like.new_empty(block, B, inner)}
@@ -48,67 +51,67 @@ class GradientAccumulator:
     def past(self, to: Tensor) -> Tensor:
         return to[:, :, :, : self.loop.memory]
 
-    def settle_keys(self, first: int, last: int, begin: int) -> None:
-        """What places from `begin` on owe to these keys and values."""
+    def add_to_keys(self, first: int, last: int, begin: int) -> None:
+        """Add the gradients that tokens from `begin` on give to the keys and values [first, last)."""
         if begin == self.loop.shape[0]:
             return
         for n, sublayer in enumerate(self.plan.sublayers):
             if not sublayer.activation and self.plan.source(sublayer) is None:
-                self._settle(n, slice(first, last), begin)
+                self._add_from_attention(n, slice(first, last), begin)
 
-    def settle_sources(self) -> None:
-        """What all places owe to keys and values of a source."""
+    def add_to_sources(self) -> None:
+        """Add the gradients that all tokens give to keys and values of a source."""
         for n, sublayer in enumerate(self.plan.sublayers):
             if self.plan.source(sublayer) is not None:
-                self._settle(n, slice(None), 0)
+                self._add_from_attention(n, slice(None), 0)
 
-    def _settle(self, n: int, keys: slice, begin: int) -> None:
-        """What an attention owes to some of its keys and values, from a place on."""
-        sublayer, kept = self.plan.sublayers[n], self.loop.kept[n]
-        pairs = (self.to_keys, self.to_scores[n], kept["q"]), (self.to_values, kept["weights"], self.to_y[n])
+    def _add_from_attention(self, n: int, keys: slice, begin: int) -> None:
+        """Add the gradients that one attention, from token `begin` on, gives to some of its keys and values."""
+        sublayer, saved = self.plan.sublayers[n], self.loop.saved[n]
+        pairs = (self.to_keys, self.to_scores[n], saved["q"]), (self.to_values, saved["weights"], self.to_y[n])
         for to, shares, vectors in pairs:
             assert shares is not None
             assert vectors is not None
             left = shares[begin:, :, :, keys].permute(1, 3, 0, 2).flatten(2)
-            left = staying(left, sublayer) if to is self.to_values else left
-            right = self._by_place(vectors[begin:]).permute(1, 0, 2, 3).flatten(1, 2)
+            left = without_dropped(left, sublayer) if to is self.to_values else left
+            right = self._by_token(vectors[begin:]).permute(1, 0, 2, 3).flatten(1, 2)
             to[sublayer.keys][:, keys] += torch.bmm(left, right)
 
-    def _by_place(self, x_TBZ: Tensor) -> Tensor:
+    def _by_token(self, x_TBZ: Tensor) -> Tensor:
         """(T, B, H·K) as (T, B·G, H/G, K)."""
         return x_TBZ.view(len(x_TBZ), -1, self.plan.heads // self.plan.groups, self.loop.head_dim)
 
-    def settle_weights(self, block: range) -> None:
-        """What a block owes to the weights."""
+    def add_to_weights(self, block: range) -> None:
+        """Add the gradients that a block's tokens give to the weights."""
         size, now = len(block), slice(block.start, block.stop)
         plan, loop = self.plan, self.loop
-        for n, (sublayer, kept, owed) in enumerate(zip(plan.sublayers, loop.kept, self.owed, strict=True)):
+        for n, (sublayer, saved, grads) in enumerate(zip(plan.sublayers, loop.saved, self.grads, strict=True)):
             u = loop.x_NTBD[n, now]
             if sublayer.before:
                 u = F.layer_norm(u, u.shape[-1:], eps=sublayer.before.eps)
             if sublayer.activation:
-                y = activated(sublayer.activation, sublayer.gated, kept["h"][now])
+                y = activated(sublayer.activation, sublayer.gated, saved["h"][now])
                 if sublayer.drop:
-                    y = y * kept["stay"][now]
+                    y = y * saved["stay"][now]
             else:
-                y = kept["y"][now]
-            self._owe(sublayer.leave, sublayer.leave_bias, y, owed["out"][:size])
-            self._owe(sublayer.enter, sublayer.enter_bias, u, owed["in"][:size])
+                y = saved["y"][now]
+            self._add_product(sublayer.leave, sublayer.leave_bias, y, grads["out"][:size])
+            self._add_product(sublayer.enter, sublayer.enter_bias, u, grads["in"][:size])
             if sublayer.after and sublayer.after.gain is not None:
-                self._settle_norm(n, now, owed["sum"][:size], sublayer.after.gain, sublayer.after.shift)
+                self._add_to_norm(n, now, grads["sum"][:size], sublayer.after.gain, sublayer.after.shift)
             if not sublayer.activation and plan.source(sublayer) is None and plan.table is not None:
-                self._settle_table(n, now)
+                self._add_to_table(n, now)
             if sublayer.fade is not None:
-                self._settle_fade(n, now, self.to_weights[sublayer.fade])
-        self._settle_memory(size, now)
+                self._add_to_fade(n, now, self.to_weights[sublayer.fade])
+        self._add_to_projection(size, now)
 
-    def _owe(self, weight: int, bias: int | None, x_TBZ: Tensor, to_TBZ: Tensor) -> None:
+    def _add_product(self, weight: int, bias: int | None, x_TBZ: Tensor, to_TBZ: Tensor) -> None:
         self.to_weights[weight].addmm_(x_TBZ.flatten(0, 1).T, to_TBZ.flatten(0, 1))
         if bias is not None:
             self.to_weights[bias] += to_TBZ.sum((0, 1))
 
-    def _settle_norm(self, n: int, now: slice, to_TBD: Tensor, gain: int, shift: int | None) -> None:
-        weight, sum_TBD, norm = self.weights[gain], self.loop.kept[n]["sum"][now], self.plan.sublayers[n].after
+    def _add_to_norm(self, n: int, now: slice, to_TBD: Tensor, gain: int, shift: int | None) -> None:
+        weight, sum_TBD, norm = self.weights[gain], self.loop.saved[n]["sum"][now], self.plan.sublayers[n].after
         assert norm is not None
         _, *moments = torch.native_layer_norm(sum_TBD, weight.shape, None, None, norm.eps)
         _, to_gain, to_shift = aten.native_layer_norm_backward(
@@ -118,33 +121,33 @@ class GradientAccumulator:
         if shift is not None:
             self.to_weights[shift] += to_shift
 
-    def _settle_table(self, n: int, now: slice) -> None:
+    def _add_to_table(self, n: int, now: slice) -> None:
         assert self.plan.table is not None
-        q_TNHK = self._by_place(self.loop.kept[n]["q"][now])
+        q_TNHK = self._by_token(self.loop.saved[n]["q"][now])
         to_RK = self.to_weights[self.plan.table]
         shares_TNHR = self._by_distance(n, now, len(to_RK))
         to_RK[: shares_TNHR.shape[-1]] += (shares_TNHR.flatten(0, 2).T @ q_TNHK.flatten(0, 2)).flip(0)
 
-    def _settle_fade(self, n: int, now: slice, to_HR: Tensor) -> None:
+    def _add_to_fade(self, n: int, now: slice, to_HR: Tensor) -> None:
         shares_TNHR = self._by_distance(n, now, to_HR.shape[1])
         by_group = shares_TNHR.unflatten(1, (-1, self.plan.groups)).sum((0, 1))
         to_HR[:, : shares_TNHR.shape[-1]] += by_group.flatten(0, 1).flip(1)
 
     def _by_distance(self, n: int, now: slice, distances: int) -> Tensor:
-        """(T, B·G, H/G, distances): scores' gradients, turned from keys to distances, the farthest first.
+        """(T, B·G, H/G, distances): gradients of scores, by distance instead of by key, the farthest first.
 
-        A view: each place's row of keys begins one later than the last one's. Where there is no key so far away, it
-        shows the end of the row before, where keys stand that are not seen yet.
+        A strided view, no copy: each token's row begins one key later than that of the token before. Where there is no
+        key at a distance, the view shows the end of the row before, which holds keys not seen yet, so zeros.
         """
         to_scores, memory = self.to_scores[n], self.loop.memory
         assert to_scores is not None
         distances = min(distances, memory + now.stop)
-        by_place, *others = to_scores.stride()
-        first = to_scores.storage_offset() + now.start * (by_place + 1) + memory - distances
+        by_token, *others = to_scores.stride()
+        first = to_scores.storage_offset() + now.start * (by_token + 1) + memory - distances
         shape = now.stop - now.start, *to_scores.shape[1:3], distances
-        return to_scores.as_strided(shape, (by_place + 1, *others), first)
+        return to_scores.as_strided(shape, (by_token + 1, *others), first)
 
-    def _settle_memory(self, size: int, now: slice) -> None:
+    def _add_to_projection(self, size: int, now: slice) -> None:
         plan, loop = self.plan, self.loop
         m_TRBD = loop.m_TRBD[now]
         in_TRBD = F.layer_norm(m_TRBD, m_TRBD.shape[-1:], eps=plan.entry.eps) if plan.entry else m_TRBD

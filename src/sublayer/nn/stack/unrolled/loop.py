@@ -1,4 +1,4 @@
-"""Loop: place after place, forwards."""
+"""Loop: token after token, forwards."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from sublayer.nn.stack import native
 from sublayer.nn.stack.unrolled import dropout
 from sublayer.nn.stack.unrolled.plan import NormSpec, Plan, SublayerSpec
 
-HELD = {"x_NTBD", "k", "v", "m_TRBD", "kept", "of_memory", "weights", "x_NT", "keys", "values", "fades"}
-"""What a loop has of its places, its weights, and views of either."""
+HELD = {"x_NTBD", "k", "v", "m_TRBD", "saved", "of_memory", "weights", "x_NT", "keys", "values", "fades"}
+"""Attributes that hold tensors of tokens or weights, or views of them. A loop stored in autograd's context must have
+none: autograd frees only what it saved itself."""
 
 
 class Loop:
-    """Place after place, forwards; keeps what the way back needs."""
+    """Token after token, forwards; saves what backward needs."""
 
     def __init__(
         self,
         plan: Plan,
         mask_TBC: Tensor | None,
-        turn: tuple[Tensor, Tensor] | None,
+        rotation: tuple[Tensor, Tensor] | None,
         x_TBD: Tensor,
         past_k: Tensor,
         past_v: Tensor,
         weights: Sequence[Tensor],
     ) -> None:
-        self.plan, self.mask_TBC, self.turn, self.weights = plan, mask_TBC, turn, weights
+        self.plan, self.mask_TBC, self.rotation, self.weights = plan, mask_TBC, rotation, weights
         self.native = native.computes(plan, x_TBD, weights)
         T, B, D = self.shape = x_TBD.shape
         A, _, G, self.memory, K = past_k.shape
@@ -40,13 +41,13 @@ class Loop:
         self.k, self.v = (past.new_empty(A, B, G, self.memory + T, K) for past in (past_k, past_v))
         self.k[:, :, :, : self.memory], self.v[:, :, :, : self.memory] = past_k, past_v
         self.m_TRBD = x_TBD.new_empty(T, len(weights[plan.compose]), B, D)
-        self.kept = [self._room(sublayer) for sublayer in plan.sublayers]
+        self.saved = [self._room(sublayer) for sublayer in plan.sublayers]
         self.of_memory = self._moments(*self.m_TRBD.shape[:3])
         self.names: list[list[str]] = []
         self.table = None if plan.table is None else self.weights[plan.table].flip(0)
 
     def _room(self, sublayer: SublayerSpec) -> dict[str, Tensor]:
-        """What a sublayer keeps of each place."""
+        """Buffers for what a sublayer saves of each token."""
         T, B, _ = self.shape
         like, room = self.x_NTBD, self._moments(T, B)
         if sublayer.after:
@@ -56,18 +57,18 @@ class Loop:
             between = T, B, self.weights[sublayer.leave].shape[0]
         else:
             source = self.plan.source(sublayer)
-            places = self.k.shape[3] if source is None else self.weights[source[0]].shape[2]
-            between = T, B * self.plan.groups, self.plan.heads // self.plan.groups, places
+            keys = self.k.shape[3] if source is None else self.weights[source[0]].shape[2]
+            between = T, B * self.plan.groups, self.plan.heads // self.plan.groups, keys
             room |= {name: like.new_empty(T, B, self.wide) for name in ("q", "y")}
             room["weights"] = like.new_zeros(between)
         if sublayer.drop:
-            room["stay"] = dropout.stay(between, sublayer.drop, like)
+            room["stay"] = dropout.draw_mask(between, sublayer.drop, like)
         if sublayer.drop_out:
-            room["stay_out"] = dropout.stay(like[0].shape, sublayer.drop_out, like)
+            room["stay_out"] = dropout.draw_mask(like[0].shape, sublayer.drop_out, like)
         return room
 
     def _moments(self, *shape: int) -> dict[str, Tensor]:
-        """Room for what a norm subtracts and multiplies with; in C it is formed again."""
+        """Buffers for a norm's mean and scale; the C code recomputes them."""
         return {} if self.native else {name: self.x_NTBD.new_empty(*shape, 1) for name in ("mean", "scale")}
 
     def _by_group(self, fade: int) -> Tensor:
@@ -75,14 +76,14 @@ class Loop:
         return self.weights[fade].flip(1).unflatten(0, (self.plan.groups, -1))
 
     def window(self, t: int, sublayer: SublayerSpec) -> slice:
-        """The keys that an attention sees from place t."""
+        """The keys that an attention sees from token t."""
         if (source := self.plan.source(sublayer)) is not None:
             return slice(0, self.weights[source[0]].shape[2])
         end = self.memory + t
         return slice(0 if sublayer.sees is None else max(0, end - sublayer.sees), end)
 
     def near(self, seen: slice) -> Tensor:
-        """What is added to those keys by distance, farthest first."""
+        """Rows of the table that are added to those keys by distance, the farthest first."""
         assert self.table is not None
         return self.table[len(self.table) - (seen.stop - seen.start) :]
 
@@ -96,36 +97,36 @@ class Loop:
         else:
             self._lay_out()
             self._walk()
-        for kept in self.kept:
-            if "weights" in kept:
-                kept.pop("stay", None)
+        for saved in self.saved:  # the sign of the saved weights marks what was dropped, so their mask can go
+            if "weights" in saved:
+                saved.pop("stay", None)
 
     def held(self) -> list[Tensor]:
-        """All that it keeps of its places."""
-        every = (x for kept in (*self.kept, self.of_memory) for x in kept.values())
+        """All tensors that it saves of its tokens."""
+        every = (x for saved in (*self.saved, self.of_memory) for x in saved.values())
         return [self.x_NTBD, self.k, self.v, self.m_TRBD, *every]
 
     def emptied(self) -> Loop:
-        """The same without any of that, or of what was made of it."""
+        """A copy without those tensors, the weights, and views of either."""
         empty = copy(self)
-        empty.names = [list(kept) for kept in (*self.kept, self.of_memory)]
+        empty.names = [list(saved) for saved in (*self.saved, self.of_memory)]
         for name in HELD & vars(empty).keys():
             delattr(empty, name)
         return empty
 
     def filled(self, weights: Sequence[Tensor], held: Sequence[Tensor]) -> Loop:
-        """An emptied one with what it held, to go back."""
+        """An emptied loop with its tensors put back, for backward."""
         full, rest = copy(self), iter(held)
         full.weights = weights
         full.x_NTBD, full.k, full.v, full.m_TRBD = (next(rest) for _ in range(4))
-        *full.kept, full.of_memory = ({name: next(rest) for name in names} for names in self.names)
+        *full.saved, full.of_memory = ({name: next(rest) for name in names} for names in self.names)
         if not self.native:
             full._lay_out()
         return full
 
     def _lay_out(self) -> None:
-        """What the steps read of each place, as tensors of its own."""
-        # Products of few rows are quicker with matrices that lie as they are read.
+        """Views of each token's tensors, made once: indexing at every step would cost more than the products."""
+        # Products of few rows are faster with contiguous matrices.
         plan, self.weights = self.plan, [one.contiguous() for one in self.weights]
         self.x_NT = [one.unbind(0) for one in self.x_NTBD.unbind(0)]
         self.keys, self.values = (
@@ -138,43 +139,45 @@ class Loop:
         self.picked = slice(plan.ends[0], None, min(gaps)) if even else list(plan.ends)
 
     def _walk(self) -> None:
-        kept_T = [[dict(zip(kept, one, strict=True)) for one in zip(*kept.values(), strict=True)] for kept in self.kept]
+        saved_T = [
+            [dict(zip(saved, one, strict=True)) for one in zip(*saved.values(), strict=True)] for saved in self.saved
+        ]
         for t in range(self.shape[0]):
             for n, sublayer in enumerate(self.plan.sublayers):
-                self._step(t, sublayer, kept_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
+                self._step(t, sublayer, saved_T[n][t], self.x_NT[n][t], self.x_NT[n + 1][t])
             self._remember(t)
 
-    def _step(self, t: int, sublayer: SublayerSpec, kept: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
-        u_BD = self._normed(kept, x_BD, sublayer.before) if sublayer.before else x_BD
+    def _step(self, t: int, sublayer: SublayerSpec, saved: dict[str, Tensor], x_BD: Tensor, out_BD: Tensor) -> None:
+        u_BD = self._normed(saved, x_BD, sublayer.before) if sublayer.before else x_BD
         if sublayer.activation:
-            h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["h"])
+            h_BF = self._times(u_BD, sublayer.enter, sublayer.enter_bias, saved["h"])
             y_BZ = activated(sublayer.activation, sublayer.gated, h_BF)
             if sublayer.drop:
-                y_BZ = y_BZ * kept["stay"]
+                y_BZ = y_BZ * saved["stay"]
         else:
-            y_BZ = self._attend(t, sublayer, kept, u_BD)
-        sum_BD = kept["sum"] if sublayer.after else out_BD
+            y_BZ = self._attend(t, sublayer, saved, u_BD)
+        sum_BD = saved["sum"] if sublayer.after else out_BD
         self._times(y_BZ, sublayer.leave, sublayer.leave_bias, sum_BD)
         if sublayer.drop_out:
-            sum_BD *= kept["stay_out"]
+            sum_BD *= saved["stay_out"]
         sum_BD += x_BD
         if sublayer.after:
-            out_BD.copy_(self._normed(kept, sum_BD, sublayer.after))
+            out_BD.copy_(self._normed(saved, sum_BD, sublayer.after))
 
-    def _normed(self, kept: dict[str, Tensor], x: Tensor, norm: NormSpec) -> Tensor:
+    def _normed(self, saved: dict[str, Tensor], x: Tensor, norm: NormSpec) -> Tensor:
         gain, shift = (None if index is None else self.weights[index] for index in (norm.gain, norm.shift))
         normed, mean, scale = torch.native_layer_norm(x, x.shape[-1:], gain, shift, norm.eps)
-        kept["mean"].copy_(mean)
-        kept["scale"].copy_(scale)
+        saved["mean"].copy_(mean)
+        saved["scale"].copy_(scale)
         return normed
 
     def _times(self, x: Tensor, weight: int, bias: int | None, out: Tensor) -> Tensor:
         matrix = self.weights[weight]
         return torch.mm(x, matrix, out=out) if bias is None else torch.addmm(self.weights[bias], x, matrix, out=out)
 
-    def _attend(self, t: int, sublayer: SublayerSpec, kept: dict[str, Tensor], u_BD: Tensor) -> Tensor:
-        seen, y_BZ = self.window(t, sublayer), kept["y"]
-        q_BZ = self._times(u_BD, sublayer.enter, sublayer.enter_bias, kept["q"])
+    def _attend(self, t: int, sublayer: SublayerSpec, saved: dict[str, Tensor], u_BD: Tensor) -> Tensor:
+        seen, y_BZ = self.window(t, sublayer), saved["y"]
+        q_BZ = self._times(u_BD, sublayer.enter, sublayer.enter_bias, saved["q"])
         if seen.start == seen.stop:
             return y_BZ.zero_()
         k, v = self.keys[sublayer.keys][:, seen], self.values[sublayer.keys][:, seen]
@@ -188,19 +191,19 @@ class Loop:
             by_row = scores.view(len(u_BD), -1, scores.shape[-1])
             by_row += mask_BC[:, None]
         weights = scores.softmax(-1)
-        if mask_BC is not None:  # a row that sees nothing
+        if mask_BC is not None:  # a row that sees nothing: softmax gives NaN, its weights are 0
             weights.masked_fill_(scores.isneginf().all(-1, keepdim=True), 0)
-        if sublayer.drop:
-            weights = torch.where(kept["stay"][:, :, seen], weights, -weights)
-        kept["weights"][:, :, seen] = weights
-        weights = staying(weights, sublayer)
+        if sublayer.drop:  # a minus sign marks a dropped weight: one tensor holds both the softmax and the mask
+            weights = torch.where(saved["stay"][:, :, seen], weights, -weights)
+        saved["weights"][:, :, seen] = weights
+        weights = without_dropped(weights, sublayer)
         torch.bmm(weights, v, out=self.by_head(y_BZ))
         return y_BZ
 
     def _recalled(self, t: int, sublayer: SublayerSpec, q_BZ: Tensor, k: Tensor, seen: slice) -> Tensor:
-        """Scores of keys of the memory, with what their distance adds."""
-        if self.turn is not None:
-            q_BZ.copy_(turned(q_BZ.view(len(q_BZ), -1, self.head_dim), self.turn, t).flatten(1))
+        """Scores on keys of the memory, with the terms that depend on distance."""
+        if self.rotation is not None:
+            q_BZ.copy_(rotated(q_BZ.view(len(q_BZ), -1, self.head_dim), self.rotation, t).flatten(1))
         q = self.by_head(q_BZ)
         if self.plan.table is None:
             scores = torch.bmm(q, k.transpose(1, 2))
@@ -214,21 +217,21 @@ class Loop:
         return scores
 
     def layers(self, t: int) -> Tensor:
-        """x^0, x^1, … of a place, (layers, B·D)."""
+        """x^0, x^1, … of a token, (layers, B·D)."""
         return self.x_NTBD[:, t][self.picked].view(len(self.plan.ends), -1)
 
     def _remember(self, t: int) -> None:
         plan, m_RBD = self.plan, self.m_TRBD[t]
         torch.mm(self.weights[plan.compose], self.layers(t), out=m_RBD.view(len(m_RBD), -1))
-        kept = {name: x[t] for name, x in self.of_memory.items()}
-        in_RBD = self._normed(kept, m_RBD, plan.entry) if plan.entry else m_RBD
+        saved = {name: x[t] for name, x in self.of_memory.items()}
+        in_RBD = self._normed(saved, m_RBD, plan.entry) if plan.entry else m_RBD
         in_ABD = in_RBD if len(plan.streams) == 1 else in_RBD[list(plan.streams)]
         kv_ABZ = torch.bmm(in_ABD, self.weights[plan.project])
         if plan.project_bias is not None:
             kv_ABZ += self.weights[plan.project_bias][:, None]
         k, v = kv_ABZ.view(*kv_ABZ.shape[:2], 2, plan.groups, -1).unbind(2)
         at = self.memory + t
-        self.k[:, :, :, at] = k if self.turn is None else turned(k, self.turn, t)
+        self.k[:, :, :, at] = k if self.rotation is None else rotated(k, self.rotation, t)
         self.v[:, :, :, at] = v
 
 
@@ -240,13 +243,14 @@ def activated(activation: Activation, gated: bool, h: Tensor) -> Tensor:
     return ACTIVATIONS[activation](h)
 
 
-def staying(weights: Tensor, sublayer: SublayerSpec) -> Tensor:
-    """Weights of an attention after dropout; those that are left out are kept with a minus, for the way back."""
+def without_dropped(weights: Tensor, sublayer: SublayerSpec) -> Tensor:
+    """An attention's weights after dropout. Saved weights carry a minus sign where they are dropped: backward needs the
+    value for the softmax and the sign for the mask."""
     return weights.clamp_min(0) if sublayer.drop else weights
 
 
-def turned(x: Tensor, turn: tuple[Tensor, Tensor], t: int, *, back: bool = False) -> Tensor:
-    """Rotary's turn of one place on (…, B, heads, K), or its opposite."""
-    cos, sin = (one[t][:, None] for one in turn)
+def rotated(x: Tensor, rotation: tuple[Tensor, Tensor], t: int, *, back: bool = False) -> Tensor:
+    """Rotary's rotation of one token's (…, B, heads, K), or its inverse."""
+    cos, sin = (one[t][:, None] for one in rotation)
     half = x.shape[-1] // 2
     return x * cos + (torch.roll(x * sin, half, dims=-1) if back else torch.roll(x, half, dims=-1) * sin)

@@ -1,4 +1,4 @@
-"""Plan: what a pass of the loop does, apart from the numbers."""
+"""Plan: the structure of a pass of the loop, without its tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sublayer.nn.feedforward.activation import Activation
 
 @dataclass(frozen=True)
 class NormSpec:
-    """A LayerNorm, by the indices of its gain and shift among the weights; None where a matrix has them in it."""
+    """A LayerNorm, by the indices of its gain and shift among the weights; None where the next matrix contains them."""
 
     eps: float
     gain: int | None = None
@@ -30,43 +30,43 @@ class SublayerSpec:
     activation: Activation | None = None
     """Of a feed-forward; None for an attention."""
     gated: bool = False
-    """Whether the activation is of one half, and multiplies the other."""
+    """Whether act(one half) multiplies the other half (GLU)."""
     keys: int = 0
     """Which keys and values an attention reads: a set of the memory's, or after them a source's."""
     sees: int | None = None
-    """Earlier places it sees at most."""
+    """Number of earlier tokens it sees at most; None for all."""
     fade: int | None = None
     """(heads, distances): what a span adds to its scores at distance 1, 2, …"""
     drop: float = 0.0
-    """How much is left out of what stands between its matrices: of an attention's weights, of activations."""
+    """Dropout rate between its matrices: on an attention's weights, or on activations."""
     drop_out: float = 0.0
-    """And of what it adds to the stream. What makes up for either is in the second matrix and its bias."""
+    """Dropout rate on its output. The factors 1/(1 − p) of both are in the second matrix and its bias."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a pass does, apart from the numbers."""
+    """The structure of a pass; tensors are named by their index among the weights."""
 
     sublayers: Sequence[SublayerSpec]
     ends: Sequence[int]
-    """x^0, x^1, … as numbers of sublayers done."""
+    """For each layer output x^0, x^1, …, the number of sublayers before it."""
     streams: Sequence[int]
-    """For each set of keys and values, the memory vectors it is made of."""
+    """For each set of keys and values, the stream of memory vectors it is projected from."""
     heads: int
     groups: int
     entry: NormSpec | None
     """Between memory vectors and their projection."""
     compose: int
-    """(streams, layers): how much of each layer is in each stream."""
+    """(streams, layers): weight of each layer in each stream."""
     project: int
     project_bias: int | None
     """(sets, D, 2·groups·head size) and its bias: keys, then values."""
     table: int | None = None
     """(distances, head size): what is added to keys at distance 1, 2, …"""
     sources: Sequence[tuple[int, int]] = ()
-    """Keys and values, (B, groups, places, head size), that do not change from place to place: of cross-attentions."""
+    """Keys and values of cross-attentions, (B, groups, source tokens, head size), the same for all tokens."""
     source_mask: int | None = None
-    """(B, places of the source): 0 where they may be seen, −∞ elsewhere."""
+    """(B, source tokens): 0 where they may be seen, −∞ elsewhere."""
 
     def source(self, sublayer: SublayerSpec) -> tuple[int, int] | None:
         """Keys and values of the source that an attention reads; None if it reads the memory's."""
