@@ -19,7 +19,7 @@ from rich.table import Column, Table
 
 import sublayer
 from sublayer.cli import front
-from sublayer.cli.board import Board, standing
+from sublayer.cli.board import Board, progress_of
 from sublayer.comparison import ComparisonRow, Variant
 from sublayer.measurement import Setting
 from sublayer.nas import SearchResult
@@ -143,7 +143,7 @@ def searched() -> str:
 def trained() -> str:
     """How far each training is, by its run."""
     runs = sorted((OUT / "comparison" / "runs").glob("*"))
-    found = [(run.name, *standing(run)) for run in runs]
+    found = [(run.name, *progress_of(run)) for run in runs]
     return " · ".join(f"{name} {share:.0%}, loss {loss:.3f}" for name, share, loss in found if share)
 
 

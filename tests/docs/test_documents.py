@@ -117,7 +117,7 @@ def test_each_command_of_contributing_runs_by_itself(words, tmp_path):
 def test_the_broken_law_that_contributing_quotes_is_the_one_that_breaks(tmp_path):
     save("CONTRIBUTING.md", tmp_path)
     part = tmp_path / "my_parts.py"
-    right, wrong = "return 3 * place.dim * self.inner", "return 2 * place.dim * self.inner"
+    right, wrong = "return 3 * slot.dim * self.inner", "return 2 * slot.dim * self.inner"
     assert right in part.read_text(encoding="utf-8")
     part.write_text(part.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8")
     done = run("", tmp_path, "laws.py")

@@ -187,12 +187,12 @@ def test_by_length():
         ("transformer-xl", 20, {"memory": -3}, r"memory=-3: expected 0"),
         ("llama", 20, {"memory": 9}, r"memory=9: the model has no segment memory"),
         ("llama", 20, {"carry": True}, r"carry: the model's cache holds all .*use stride"),
-        ("gpt2", 200, {"length": 97}, r"length=97: the model has 96 learned positions; use lengths up to 96"),
+        ("gpt2", 200, {"length": 177}, r"length=177: the model has 176 learned positions; use lengths up to 96"),
         (
             "gpt2",
             200,
             {"carry": True},
-            r"carry: the text goes on to position 199, .*96 learned positions; use carry=False",
+            r"carry: the text goes on to position 199, .*176 learned positions; use carry=False",
         ),
     ],
     ids=lambda value: " ".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else "",
@@ -206,7 +206,7 @@ def test_what_cannot_be_is_refused_in_one_line(paper, count, how, said):
 
 def test_a_length_that_cannot_be_is_refused_before_any_is_tried():
     model, told = model_of("gpt2"), []
-    with pytest.raises(ValueError, match="length=192: the model has 96 learned positions"):
+    with pytest.raises(ValueError, match="length=192: the model has 176 learned positions"):
         by_length(model, ids_of(model, 300), [48, 96, 192], on_batch=lambda *said: told.append(said))
     assert not told
     assert score(model, ids_of(model, 50), length=1000).tokens == 49  # a short text fits
