@@ -187,7 +187,7 @@ def test_by_length():
         ("transformer-xl", 20, {"memory": -3}, r"memory=-3: expected 0"),
         ("llama", 20, {"memory": 9}, r"memory=9: the model has no segment memory"),
         ("llama", 20, {"carry": True}, r"carry: the model's cache holds all .*use stride"),
-        ("gpt2", 200, {"length": 177}, r"length=177: the model has 176 learned positions; use lengths up to 96"),
+        ("gpt2", 200, {"length": 177}, r"length=177: the model has 176 learned positions; use lengths up to 176"),
         (
             "gpt2",
             200,
