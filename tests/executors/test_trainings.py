@@ -34,7 +34,9 @@ def test_what_is_done_is_not_done_again(book, tmp_path, monkeypatch):
         made = [index for index, _ in train_all(pool, tasks[1:2])]
         assert made == [0]
         begun = []
-        monkeypatch.setattr(trainings, "begin", lambda *asked: begun.append(asked[2].name) or begin(*asked))
+        monkeypatch.setattr(
+            trainings, "begin", lambda *asked, **how: begun.append(asked[2].name) or begin(*asked, **how)
+        )
         assert [index for index, _ in train_all(pool, tasks)] == [1, 0, 2]
         assert begun == ["0", "2"]
         assert [index for index, _ in train_all(pool, tasks)] == [0, 1, 2]

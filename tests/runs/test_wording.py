@@ -1,6 +1,7 @@
 """What is told to people: one of a thing is not several, and what looks like a command is one."""
 
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_remedies_can_be_pasted(tmp_path):
 
 
 def test_the_next_step_can_be_pasted():
-    for front in ([{"run": "runs/0003"}], []):
-        for told in _next({"front": front}, "my search", "book.txt").split(" · "):
+    for front in ([SimpleNamespace(run="runs/0003")], []):
+        for told in _next(SimpleNamespace(front=front), "my search", "book.txt").split(" · "):
             if told.startswith("sublayer"):
                 assert "my search" in shlex.split(told)[2]

@@ -96,7 +96,7 @@ def _effects(case: Case, part: Part.Config, stack: Stack.Config) -> Iterator[tup
     """How strongly each key acts on each query in the part alone, as a gradient; by the fast path and by the slow."""
     built = _alone(case, part, stack)
     x_1LD = torch.randn(1, case.length, case.config.dim, dtype=torch.float64).requires_grad_()
-    queries = sorted({0, 1, case.length // 2, case.length - 1})
+    queries = sorted({0, min(1, case.length - 1), case.length // 2, case.length - 1})
     for how, slow in (("fast", False),) if case.long else (("fast", False), ("slow", True)):
         with by_reference() if slow else torch.enable_grad():
             scene = Scene(torch.arange(case.length)[None])
@@ -129,10 +129,11 @@ def position(case: Case) -> str | None:
         with torch.no_grad():
             for weight in built.parameters():
                 weight.normal_(std=0.5)
-            x_1LD = torch.randn(1, case.length, case.config.dim, dtype=torch.float64)
+            # Several rows: of scores that are cut at 0 (DA) those of one row may all be.
+            x_BLD = torch.randn(8, case.length, case.config.dim, dtype=torch.float64)
             order = torch.arange(case.length)
             order[-3], order[-2] = case.length - 2, case.length - 3
-            here, there = (built(x, Scene(torch.arange(case.length)[None]))[0][0, -1] for x in (x_1LD, x_1LD[:, order]))
+            here, there = (built(x, Scene(torch.arange(case.length)[None]))[0][:, -1] for x in (x_BLD, x_BLD[:, order]))
         moved = float((here - there).abs().max())
         require(moved > 1e-9, f"position: {letter} ({part.tag}) takes no notice of position={stack.position.tag}")
     return None
