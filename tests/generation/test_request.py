@@ -22,7 +22,7 @@ WARM = Sampling(temperature=1.0)
         ("gpt2", [["a"]], {}, r"prompts\[0\]: ids are whole numbers, got \['a'\]"),
         ("gpt2", [[1, 61]], {}, r"prompts\[0\]: id 61 is outside the vocabulary of 61; ids run from 0 to 60"),
         ("gpt2", [[-1]], {}, "id -1 is outside"),
-        ("gpt2", [[1] * 90], {"tokens": 8}, "position=learned has 96; ask for at most 7"),
+        ("gpt2", [[1] * 170], {"tokens": 8}, "position=learned has 176; ask for at most 7"),
         ("gpt2", [[1]], {"tokens": -1}, "tokens: -1 is no number of ids to write"),
         ("gpt2", [[1]], {"source": [[1]]}, "source: a decoder reads no source"),
         ("gpt2", [[1]], {"stop": [[]]}, "stop: an empty sequence would end every text at once"),

@@ -94,8 +94,8 @@ def test_it_is_compared(book, tmp_path):
         seeds=(0,),
         measure=None,
     )
-    assert [row["mean"] < 3.4 for row in table["rows"]] == [True, True]
-    assert table["rows"][0]["test"]["loss"]["mean"] < 3.4
+    assert [row.mean < 3.4 for row in table.rows] == [True, True]
+    assert table.rows[0].test.loss.mean < 3.4
 
 
 def test_old_files_and_hashes_stay():

@@ -69,8 +69,10 @@ def read_prompts(request: GenerationRequest, native: bool, *, frozen: bool = Tru
 
 def _by_steps(request: GenerationRequest) -> Reader | None:
     """Short prompts of a stack that reads token by token anyway, through a fast step; None for others."""
-    prompts = request.prompts
-    if not request.model.writer.steps or request.source or prompts.valid_BL is not None or prompts.length > SHORT:
+    prompts, model = request.prompts, request.model
+    if not model.writer.steps or request.source or prompts.valid_BL is not None or prompts.length > SHORT:
+        return None
+    if model.config.splits:  # a prompt cut into tokens would not be the prompt read at once
         return None
     if (fast := paths.find("generation", request.model, None)) is None:
         return None

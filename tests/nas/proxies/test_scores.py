@@ -280,7 +280,7 @@ def test_refusals():
     for name in ("jacob_cov", "relu_log_det"):
         with pytest.raises(ValueError, match=f"{name}: one row given"):
             proxies.score(name, tiny(), alone)
-    with pytest.raises(ValueError, match="no feed-forward"):
+    with pytest.raises(ValueError, match="no part with an activation"):
         proxies.score("relu_log_det", tiny(layout="s"), batch)
-    with pytest.raises(ValueError, match="plain text has no pairs"):
+    with pytest.raises(ValueError, match="has no objective for a text"):
         proxies.score("snip", small(sublayer.config("transformer")), batch)

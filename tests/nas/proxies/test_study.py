@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from sublayer import config
+from sublayer import config, executors
 from sublayer.data import DataConfig
 from sublayer.nas.proxies import judging, table
-from sublayer.nas.proxies.study import Study, StudyRequest
+from sublayer.nas.proxies.study import Study, StudyReporter, StudyRequest
 from sublayer.nas.space import Space
 from sublayer.training import TrainConfig
 from tests.training import tiny
@@ -28,13 +28,20 @@ def asked(book, **more):
 
 
 def worked(out, request):
-    study = Study.begin(out, request)
-    heard = []
+    study, reporter = Study.begin(out, request), Listed()
     with executors.pool() as pool:
-        study.score(pool, heard.append)
-        study.train(pool, heard.append)
-    assert sorted(heard) == sorted([*range(request.models)] * 2)
+        study.score(pool, reporter)
+        study.train(pool, reporter)
+    assert sorted(reporter.numbers) == sorted([*range(request.models)] * 2)
     return study
+
+
+class Listed(StudyReporter):
+    def __init__(self):
+        self.numbers = []
+
+    def done(self, number):
+        self.numbers.append(number)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +117,7 @@ def test_refusals(study, book, tmp_path):
     for what, other in (("seed", {"seed": 1}), ("proxies", {"proxies": ("snip",)}), ("steps", {"steps": 9})):
         with pytest.raises(ValueError, match=f"another study is there, with another {what}"):
             Study.begin(study.path, asked(book, **other))
-    with pytest.raises(ValueError, match="models=2: an order needs at least 3"):
+    with pytest.raises(ValueError, match="models=2: expected 3 to 100,000"):
         asked(book, models=2)
     with pytest.raises(ValueError, match="unknown proxy 'snp'"):
         asked(book, proxies=("snp",))

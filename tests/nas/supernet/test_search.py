@@ -229,7 +229,7 @@ def test_a_damaged_file(book, tmp_path, name, said):
         ({"sublayers": 1}, "sublayers=1: expected 2 to 10,000"),
         ({"letters": "sx"}, "letters=sx: the alphabet has no 'x'"),
         ({"retrained": True, "par": (9,)}, r"par\(9\) of 4 sublayers leaves 0 attentions"),
-        ({"latency_weight": 1.0}, "latency_weight=1 needs to know what 's' takes"),
+        ({"latency_weight": 1.0}, "latency_weight=1 needs the latency of 's'"),
         ({"tau_start": 0.1, "tau_end": 1.0}, "tau_end=1 is above tau_start=0.1"),
     ],
 )

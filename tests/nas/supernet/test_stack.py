@@ -197,7 +197,7 @@ def test_round_trip():
 @pytest.mark.parametrize(
     ("letters", "layout", "said"),
     [
-        ("sg-", "(sf)x2", "letters=sg-: the alphabet has no 'g'; it has s, f, and - for nothing"),
+        ("sg-", "(sf)x2", "letters=sg-: the alphabet has no 'g'; it has s, f, and - (identity)"),
         ("-", "(sf)x2", "letters=-: give each choice once, and two or more, such as sf-"),
         ("ssf", "(sf)x2", "letters=ssf: give each choice once"),
         ("sf-", "s", "layout=s: 1 sublayers are fewer than the letters sf; give more sublayers"),
@@ -211,5 +211,5 @@ def test_what_cannot_be_searched(letters, layout, said):
 
 
 def test_varied_letters_are_refused():
-    with pytest.raises(ValueError, match="vary: a supernet has every letter at every place"):
+    with pytest.raises(ValueError, match="vary: a supernet has every letter at every slot"):
         over(base(**{"s.heads": [2, 4]}))

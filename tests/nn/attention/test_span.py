@@ -189,7 +189,7 @@ def test_a_bf16_model_counts_places_exactly():
         ({"s.span.ramp": 0}, r"span\.ramp.*greater than or equal to 2, got 0"),
         ({"s.span.limit": 0}, r"span\.limit.*greater than or equal to 1, got 0"),
         ({"s.span.start": 2}, r"span\.start.*less than or equal to 1, got 2"),
-        ({"s.span.limit": 6}, r"span\.limit=6: .*memory\.length=5 keeps fewer; use a limit up to 5, or a longer"),
+        ({"s.span.limit": 6}, r"span\.limit=6: .*memory\.length=5 stores fewer; use a limit up to 5, or a longer"),
         ({"s.span": "adaptiv"}, "unknown span kind 'adaptiv'; did you mean adaptive"),
     ],
 )

@@ -246,14 +246,12 @@ class Feedback(Stack):
 
     def _recalled(self, n: int, memory: Any, scene: Scene) -> KeyValues | None:
         """Keys and values of what is stored, as far as it is read."""
-        if (vectors := _vectors(memory)) is None:
-            return self._within_reach(n, memory)
         reads = most(least(recall.config.reach, recall.sees(scene)) for recall in self.readers(n))
-        return self._projected(n, vectors.last(reads), scene)
-
-    def _projected(self, n: int, m_BMD: Tensor, scene: Scene) -> KeyValues:
-        """Keys and values of stored memory vectors, the last before the segment."""
-        past = scene.cut(0, 0)
+        if memory is None or (reads is None and _vectors(memory) is None):
+            return memory
+        if (vectors := _vectors(memory)) is None:
+            return KeyValues(memory.k.tail(reads), memory.v.tail(reads))
+        m_BMD, past = vectors.last(reads), scene.cut(0, 0)
         k_BGMK, v_BGMK = self.project(n, m_BMD, past, m_BMD.shape[1])
         return KeyValues(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2))
 
@@ -275,8 +273,8 @@ class Feedback(Stack):
     def freeze(self, states: tuple[Any, ...], scene: Scene) -> tuple[Any, ...]:
         stored = list(states)
         for n, memory in enumerate(states[: len(self.config.streams)]):
-            if (vectors := _vectors(memory)) is not None:
-                stored[n] = self._projected(n, vectors.last(self.config.stores[n]), scene)
+            if _vectors(memory) is not None:
+                stored[n] = self._recalled(n, memory, scene)
         return tuple(stored)
 
 
