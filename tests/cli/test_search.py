@@ -2,18 +2,21 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from sublayer.nas import on_device
+from sublayer.nas import Choice, on_device
+from sublayer.nn.layout import par, sandwich
 from sublayer.runs import Run
 from tests.nas import little
 from tests.training.tiny import TEXT
 
 SPACE = ("gpt2", "layout=sf|sff|(sf)x2", "dim=16..64/16", "f.inner=each(32..128/32)", "s.heads=2", "f.inner>dim")
 FEW = ("--population", "10", "--iterations", "2")
+LEAST = ("--population", "5", "--iterations", "0")
 
 
 class Counted:
@@ -44,6 +47,7 @@ def measure(configs, setting, **how):
 @pytest.fixture(autouse=True)
 def device(tmp_path, monkeypatch):
     monkeypatch.setattr(on_device, "Predictor", Counted)
+    monkeypatch.setattr(on_device, "LEARNED", 4)  # nothing is learned by counting
     monkeypatch.setattr(on_device, "measure", measure)
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -83,6 +87,56 @@ def test_a_model_of_the_front_is_found_and_evaluated_from_another_folder(run, tm
     monkeypatch.chdir(other)
     score = json.loads(run("eval", f"../s/{trained}", "--split", "valid", "--json"))
     assert score
+
+
+def test_a_picked_model_and_the_command_that_trains_it(run, show, refuse):
+    words = ("search", *SPACE, "--data", "book.txt", "--out", "s", *LEAST)
+    said = run(*words, "--pick", "fastest")
+    name, command = re.search(r"^fastest  (s#\d+)  ", said, re.MULTILINE)[1], said.splitlines()[-1]
+    assert re.search(r"latency [\d.]+ .s predicted, latency [\d.]+ .s measured", " ".join(said.split()))
+    assert shlex.split(command) == ["sublayer", "train", name, "--data", "book.txt"]
+    assert json.loads(run(*words, "--pick", "fastest", "--json"))["pick"] == {"by": "fastest", "name": name}
+    assert 'Choose from: "best", "fastest", "knee"' in refuse(*words, "--pick", "slowest")
+
+    run(*shlex.split(command)[1:], "train.steps=1", "train.batch=2", "train.length=16", "--quiet")
+    made = Run.open(f"runs/{name.replace('#', '-')}")
+    shown = show("s#fastest")
+    assert shown["name"] == name
+    assert ("latency", "measured") in {(one["name"], one["source"]) for one in shown["figures"]}
+    assert made.request.origin == name
+    assert made.model_config.dump() == shown["config"]
+    assert show(str(made.path))["origin"] == name
+    assert show(str(made.path))["config"] == shown["config"]
+    page = " ".join(run("show", str(made.path)).split())
+    assert f"trained from {name}" in page
+    assert f"{made.model_config.cost().params:,}" in page
+    assert "name one by its trial" in refuse("train", "s/front.json", "--data", "book.txt")
+    assert "name one by its trial" in refuse("train", "s", "--data", "book.txt")
+    assert not Path("runs/front").exists()
+
+
+def test_figures_are_predicted_or_measured(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    said = run("search", *SPACE, "--out", "s", "--objectives", "decoder_params,latency", *LEAST).splitlines()
+    assert said[1].split() == ["decoder", "latency,", "latency,"]
+    assert said[2].split() == ["trial", "layout", "dim", "params", "predicted", "measured", "params"]
+    assert json.loads(Path("s/front.json").read_text())["sources"]["latency"] == "predicted"
+
+
+@pytest.mark.parametrize(
+    ("words", "layouts"),
+    [
+        (["layout=(sf)x4", "layout=par(3)|par(4)"], {par("(sf)x4", 3), par("(sf)x4", 4)}),
+        (["layout=(sf)x2|(sf)x4", "layout=par(4)"], {par("(sf)x2", 4), par("(sf)x4", 4)}),
+        (["layout=(sf)x4", "layout=(sf)x4|par(4)"], {"(sf)x4", par("(sf)x4", 4)}),
+        (["layout=sandwich(2,8)|par(4,12)"], {sandwich("(sf)x4", 2), par("(sf)x6", 4)}),
+    ],
+)
+def test_layout_rules_stand_on_the_layout_before_them(run, words, layouts):
+    small = ("dim=16|32", "s.heads=2", "vocab=50", "--objectives", "params,flops", *LEAST)
+    run("search", "gpt2", *words, *small, "--out", "s", "--json")
+    space = json.loads(Path("s/search.json").read_text())["space"]
+    assert set(Choice.parse(space["choices"]["layout"]).values) == layouts
 
 
 def test_objectives_and_methods(run):

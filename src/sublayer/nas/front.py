@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sublayer.measurement.reading import NOISY
 from sublayer.nas import pareto
+from sublayer.nas.goals import source
 from sublayer.nas.records import FrontModel, MeasuredFigures, PredictorErrors, SearchGoal, SearchRequest, SearchResult
 from sublayer.nas.reporters import SearchProgress
 from sublayer.nas.trial import Trial, table
@@ -72,6 +73,7 @@ def find_front(request: SearchRequest, progress: SearchProgress) -> SearchResult
         device=request.device,
         setting=request.setting,
         text=request.text,
+        sources={name: source(name) for trial in within for name in trial.figures},
         front=tuple(front_model(trial) for trial in nondominated(within, goals)),
     )
 

@@ -149,6 +149,8 @@ class SearchResult(SearchRecord):
     setting: dict[str, Any] | None = None
     predictor: PredictorErrors | None = None
     text: StrictStr | None = None
+    sources: dict[str, StrictStr] = {}
+    """Where each of the front's `values` comes from: counted, predicted or scored; `measured` is beside them."""
     front: tuple[FrontModel, ...]
 
     def to_json(self) -> dict[str, Any]:
