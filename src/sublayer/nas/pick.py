@@ -8,7 +8,7 @@
 
 best and fastest compare measured values where a model was measured, predicted ones elsewhere. The knee compares
 predicted values alone, since a front that mixes both has bends of its own. A model whose measurement exceeds a limit is
-never picked.
+never picked; a disturbed measurement counts as none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sublayer.nas.records import FrontModel, SearchResult
-from sublayer.nas.train_front import exceeded
 
 
 def pick(result: SearchResult, by: str) -> FrontModel:
@@ -36,8 +35,15 @@ def pick(result: SearchResult, by: str) -> FrontModel:
 
 
 def is_within(model: FrontModel, limits: Mapping[str, float]) -> bool:
-    """Whether no measurement of it exceeds a limit."""
-    return getattr(model, "within", None) is not False and not exceeded(model, limits)
+    """Whether no measurement of it exceeds a limit; a disturbed one proves nothing."""
+    marked = getattr(model, "within", None)
+    if marked is not None:
+        return marked
+    return _disturbed(model) or all((model.measured_value(name) or 0) <= most for name, most in limits.items())
+
+
+def _disturbed(model: FrontModel) -> bool:
+    return bool(getattr(model.measured, "disturbed", None))
 
 
 def _best(result: SearchResult, models: Sequence[FrontModel]) -> FrontModel:
@@ -70,8 +76,8 @@ def knee(points: NDArray[np.float64]) -> int:
 
 
 def _value(model: FrontModel, name: str) -> float:
-    """Measured where it was measured."""
-    measured = model.measured_value(name)
+    """Measured where it was measured, undisturbed."""
+    measured = None if _disturbed(model) else model.measured_value(name)
     return model.values[name] if measured is None else measured
 
 
