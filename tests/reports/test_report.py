@@ -200,7 +200,7 @@ def test_predicted_beside_measured(everything, page):
         "loss-tokens",
     } <= charts.keys()
     read = Read(page[1])
-    assert "latency (ms), predicted" in read.text
+    assert "latency, predicted (ms)" in read.text
     front = json.loads((everything / "search" / "front.json").read_text())["front"]
     one = next(one for one in front if one["measured"])
     off = 100 * (one["values"]["latency"] / one["measured"]["latency"] - 1)
