@@ -17,7 +17,8 @@ WARNING = "#c8553d"
 RAMP = ("#4fb3cf", "#7a6fd0", "#c2478f")
 """From little to much."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
-WIDTH, HEIGHT = 640, 320
+WIDTH, HEIGHT, NARROW = 640, 320, 340
+"""Pixels: of a chart in a file of its own, and across a telephone."""
 DECADES = 30
 """An axis whose values span more than so many times its least is logarithmic."""
 
@@ -78,20 +79,21 @@ def look(chart: Any, height: int = HEIGHT) -> Any:
             tickColor=PALE,
             labelOverlap="greedy",
             labelLimit=160,
-            titleLimit=height,
             tickCount=6,
         )
+        .configure_axisX(titleLimit=NARROW)
+        .configure_axisY(titleLimit=height)
         .configure_legend(**quiet, titleFontWeight="normal", orient="top", symbolType="circle")
     )
 
 
-def axis(scale: Scale, values: Sequence[float | None], kind: str = "", **more: Any) -> dict[str, Any]:
+def axis(scale: Scale, values: Sequence[float | None], **more: Any) -> dict[str, Any]:
     """Scale and title for a quantity: from near its least to its most, logarithmic if that is far."""
     alt = altair()
     there = [value for value in values if value is not None and math.isfinite(value)]
     far = bool(there) and min(there) > 0 and max(there) > DECADES * min(there)
-    title = f"{scale.label}{kind}"
-    return {"title": title, "scale": alt.Scale(type="log" if far else "linear", zero=False, nice=True, **more)}
+    kind = {"type": "log", "nice": False, "padding": 12} if far else {"type": "linear", "nice": True}
+    return {"title": scale.label, "scale": alt.Scale(**{**kind, **more}, zero=False)}
 
 
 def colours(names: Sequence[str]) -> list[Entry]:

@@ -34,6 +34,9 @@ class Section:
         return [piece for piece in self.body if isinstance(piece, Figure)]
 
 
+BLANK = ("", "—")
+
+
 @dataclass(frozen=True)
 class Column:
     title: str
@@ -42,7 +45,11 @@ class Column:
 
     @property
     def blank(self) -> bool:
-        return all(cell in ("", "—") for cell in self.cells)
+        return all(cell in BLANK for cell in self.cells)
+
+    @property
+    def kind(self) -> str | None:
+        return "number" if self.number else None
 
 
 FEW, SOME = 4, 8
@@ -55,25 +62,18 @@ def table(columns: Sequence[Column], caption: str) -> Markup:
     Columns without a figure are left out.
     """
     shown = [column for column in columns if not column.blank]
-    kinds = ["number" if column.number else None for column in shown]
-    head = tag(
-        "tr", (tag("th", column.title, scope="col", class_=kind) for column, kind in zip(shown, kinds, strict=True))
-    )
+    head = tag("tr", (tag("th", column.title, scope="col", class_=column.kind) for column in shown))
     rows = zip(*(column.cells for column in shown), strict=True)
-    body = (
-        tag(
-            "tr",
-            (
-                tag("td", tag("span", cell), class_=kind, data_label=column.title)
-                for cell, kind, column in zip(row, kinds, shown, strict=True)
-            ),
-        )
-        for row in rows
-    )
+    body = (tag("tr", (_cell(column, cell) for column, cell in zip(shown, row, strict=True))) for row in rows)
     size = "few" if len(shown) <= FEW else "some" if len(shown) <= SOME else "many"
     inside = tag("table", tag("thead", head), tag("tbody", body), aria_label=caption, class_=size)
     box = tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=caption)
     return join(tag("p", caption, class_="caption"), box)
+
+
+def _cell(column: Column, cell: str) -> Markup:
+    kinds = [column.kind, "blank" if cell in BLANK else None]
+    return tag("td", cell, class_=" ".join(filter(None, kinds)) or None, data_label=column.title)
 
 
 def model_cell(layout: str, config: dict[str, Any] | None, spec: str = "") -> Markup:

@@ -17,7 +17,7 @@ from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
 from sublayer.reports.sections.source import Source
 from sublayer.reports.spec import specs
-from sublayer.reports.units import DIGITS, SCORE, Interval, scale, spreads
+from sublayer.reports.units import DIGITS, SCORE, Interval, amount, scale, spreads
 from sublayer.runs.wording import plural
 
 COSTS = ("latency", "params", "tokens_per_second")
@@ -81,26 +81,34 @@ def _table(compared: ComparisonTable) -> Markup:
     costs = [scale(name, [_figure(row, name) for row in rows]) for name in ("latency", "memory", "tokens_per_second")]
     params, tokens = (scale(name, [_figure(row, name) for row in rows]) for name in ("params", "tokens"))
     cells = [model_cell(row.layout, row.config, line) for row, line in zip(rows, lines, strict=True)]
+    alike = [
+        Column("seeds", [str(len(row.losses)) for row in rows]),
+        Column(tokens.called("of training"), [tokens.number(row.tokens) for row in rows]),
+    ]
     columns = [
         Column("variant", [row.name for row in rows], number=False),
         Column("model", cells, number=False),
         Column(params.label, [params.number(row.params) for row in rows]),
-        Column("seeds", [str(len(row.losses)) for row in rows]),
         Column(_label(compared), spreads(rows)),
-        Column(f"difference to {compared.baseline}", spreads([_known(row.difference) for row in rows], sign=True)),
+        Column("difference to the first", spreads([_known(row.difference) for row in rows], sign=True)),
         Column("verdict", [row.difference.verdict if row.difference else "—" for row in rows], number=False),
         *_scores(rows),
         *(Column(one.called(_how(one.name)), [one.number(_figure(row, one.name)) for row in rows]) for one in costs),
-        Column(tokens.called("of training"), [tokens.number(row.tokens) for row in rows]),
+        *(one for one in alike if len(set(one.cells)) > 1),
     ]
     return table(columns, _caption(compared))
 
 
 def _caption(compared: ComparisonTable) -> str:
+    """What the columns mean, and what all variants have in common."""
+    seeds, tokens = {len(row.losses) for row in compared.rows}, {row.tokens for row in compared.rows}
+    shared = [plural(count, "seed") for count in seeds if len(seeds) == 1]
+    shared += [f"{amount('tokens', count)} tokens of training" for count in tokens if len(tokens) == 1 and count]
     words = f"{plural(len(compared.rows), 'variant')}, the best first; ± and brackets: 95 % over seeds"
     if compared.baseline is not None:
-        words += f"; difference: the variant's {_title(compared)} less that of {compared.baseline}, below 0 is better"
-    return f"{words} ({compared.how})" if compared.how else words
+        words += f"; difference: the {_title(compared)} less that of {compared.baseline}, below 0 is better"
+    words += f". Each has {' and '.join(shared)}" if shared else ""
+    return f"{words}. {compared.how[:1].upper()}{compared.how[1:]}." if compared.how else f"{words}."
 
 
 def _scores(rows: Sequence[ComparisonRow]) -> list[Column]:

@@ -10,7 +10,7 @@ from sublayer.nas.records import FrontModel, PredictorErrors, SearchResult
 from sublayer.reports import pareto, trials
 from sublayer.reports.charts import Figure
 from sublayer.reports.folders import KINDS, read, read_asked
-from sublayer.reports.markup import Markup, tag
+from sublayer.reports.markup import Markup, breakable, join, tag
 from sublayer.reports.pareto import PREDICTED, Front, ParetoAxis, Point
 from sublayer.reports.section import Column, Section, command, facts, folded, heading, legend, model_cell, paragraph
 from sublayer.reports.section import table as html_table
@@ -19,7 +19,7 @@ from sublayer.reports.sections import search_charts as charts
 from sublayer.reports.sections.asked import again
 from sublayer.reports.sections.front import Candidate, candidates, errors, scale_of
 from sublayer.reports.sections.source import Source
-from sublayer.reports.units import amount, percent, scale, score, signed
+from sublayer.reports.units import Scale, amount, percent, scale, score, signed
 from sublayer.runs.wording import plural
 
 SHOWN = 24
@@ -133,7 +133,7 @@ def _front_table(front: SearchResult, objectives: Sequence[ParetoAxis], models: 
 
 def _table(front: SearchResult, objectives: Sequence[ParetoAxis], members: Sequence[Candidate]) -> Markup:
     columns = [
-        Column("name", [tag("code", one.name, title=one.spec) for one in members], number=False),
+        Column("name", [tag("code", breakable(one.name), title=one.spec) for one in members], number=False),
         Column("model", [model_cell(one.layout, one.of.config or None, one.spec) for one in members], number=False),
     ]
     for name in dict.fromkeys([*(one.name for one in objectives), "params", *PREDICTED]):
@@ -143,17 +143,25 @@ def _table(front: SearchResult, objectives: Sequence[ParetoAxis], members: Seque
             columns.append(Column(known.label, [known.number(value) for value in values]))
             continue
         found = [one.of.measured_value(name) for one in members]
-        off = [signed(percent(*pair)) for pair in zip(values, found, strict=True)]
         columns.append(Column(known.called("predicted"), [known.number(value) for value in values]))
-        columns.append(Column(known.called("measured"), [known.number(value) for value in found]))
-        columns.append(Column(f"prediction of {known.title} off by", off))
+        columns.append(
+            Column(known.called("measured"), [_reading(known, *pair) for pair in zip(values, found, strict=True)])
+        )
     if front.limits:
         columns.append(Column("measured within the limits", [_verdict(one) for one in members], number=False))
     columns += [
         Column(scale(name, []).label, [score(one.best.get(name)) for one in members]) for name in run_pieces.SCORES
     ]
     columns.append(Column("trained", [one.elsewhere for one in members], number=False))
-    return html_table(columns, f"{plural(len(members), 'model')} of the front, by {objectives[0].scale.title}")
+    words = f"{plural(len(members), 'model')} of the front, by {objectives[0].scale.title}"
+    below = "; below a measurement: how far the prediction was off" if any(one.of.measured for one in members) else ""
+    return html_table(columns, words + below)
+
+
+def _reading(known: Scale, predicted: float | None, found: float | None) -> str:
+    """A measurement, and below it the error of its prediction."""
+    off = percent(predicted, found)
+    return known.number(found) if off is None else join(known.number(found), tag("small", signed(off)))
 
 
 def _verdict(one: Candidate) -> str:
