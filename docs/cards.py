@@ -39,7 +39,7 @@ def card(name: str) -> str:
     entry, config = registry.find(name), sublayer.config(name)
     sections = [
         f"# {name}",
-        " › ".join([*map(family.link, family.ancestors(name)), f"**{name}**"]),
+        *_path(name),
         entry.story,
         f"{family.cited(entry.cite)}. Defined in [{family.file(name)}](../source/{family.module(name)}.md).",
         *_layouts(entry, config),
@@ -59,6 +59,12 @@ def card(name: str) -> str:
         f"```toml\n{config.to_toml().rstrip()}\n```",
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _path(name: str) -> Iterator[str]:
+    """From the root of the family to this paper."""
+    if ancestors := family.ancestors(name):
+        yield " › ".join([*map(family.link, ancestors), f"**{name}**"])
 
 
 def _layouts(entry: registry.Paper, config: Model.Config) -> Iterator[str]:
@@ -95,7 +101,8 @@ def _legend(config: Model.Config) -> Iterator[str]:
 
 def _changes(entry: registry.Paper, config: Model.Config) -> Iterator[str]:
     if entry.parent is not None:
-        rows = [(f"`{path}`", *map(code, pair)) for path, pair in sublayer.config(entry.parent).diff(config).items()]
+        changes = sublayer.config(entry.parent).diff(config)
+        rows = [(f"`{family.key(path)}`", *map(code, pair)) for path, pair in changes.items()]
         yield "## What it changes"
         yield table(("key", family.link(entry.parent), entry.name), rows)
 

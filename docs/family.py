@@ -49,6 +49,11 @@ def file(name: str) -> str:
     return f"src/{registry.find(name).change.__module__.replace('.', '/')}.py"
 
 
+def key(path: str) -> str:
+    """A path of a config as it is typed: `s.heads` for stack.alphabet.s.heads, `position` for stack.position.kind."""
+    return re.sub(r"\b(stack|alphabet|vary)\.", "", path).removesuffix(".kind")
+
+
 def cited(cite: str) -> str:
     """A citation whose arXiv number is a link."""
     return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", cite)

@@ -274,6 +274,14 @@ def test_a_card_shows_its_parent_and_what_is_saved(cards):
     assert "[transformer-xl-base](../transformer-xl-base/index.md) › **par-base**" in page
 
 
+def test_keys_of_a_card_can_be_typed(cards):
+    for name in cards.family.names():
+        config = sublayer.config(name)
+        table = cards.card(name).partition("## What it changes")[2].partition("##")[0]
+        changed = re.findall(r"^\| `(\S+)` \| .* \| `.*` \|$", table, re.MULTILINE)
+        assert [key for key in changed if config.locate(key, config.dump()) is None] == []
+
+
 def test_results_that_were_run_again_are_on_a_card_or_linked_from_it(cards):
     assert "| Feedback | 100.0 | 99.7 ± 0.7 |" in cards.card("feedback")
     assert "on the card of [feedback](../feedback/index.md)" in cards.card("feedback-tasks")
