@@ -51,7 +51,7 @@ def file(name: str) -> str:
 
 def key(path: str) -> str:
     """A path of a config as it is typed: `s.heads` for stack.alphabet.s.heads, `position` for stack.position.kind."""
-    return re.sub(r"\b(stack|alphabet|vary)\.", "", path).removesuffix(".kind")
+    return re.sub(r"\b(stack|alphabet|vary)\.", "", path.removesuffix(".kind"))
 
 
 def cited(cite: str) -> str:
