@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from sublayer.nn.config import Config, Count, Positive, Rate
 from sublayer.objectives import Objective
+from sublayer.runs.request import AUTO, FINAL_TOKENS
 from sublayer.training.optimizer import AdamW, Optimizer
 from sublayer.training.schedule import Cosine, Schedule
 
@@ -70,9 +71,10 @@ class TrainConfig(Config, tag="train"):
     log_every: Number = 10
     """Steps between lines of metrics."""
     eval_every: Number | None = None
-    """Steps between evaluations on valid; null: a tenth of the steps, or 100."""
-    eval_tokens: Number | None = 100_000
-    """Tokens of valid that are evaluated; null: all."""
+    """Steps between evaluations on valid; null: a tenth of the steps, at least 2, or 100."""
+    eval_tokens: Number | Literal["auto"] | None = "auto"
+    """Tokens of valid that are evaluated; null: all. auto: 100,000 at the end, and on the way a fixed sample of them,
+    so small that evaluations take at most a fifth of the work."""
     save_every: Number | None = None
     """Steps between checkpoints; null: as eval_every."""
     keep: Number = 2
@@ -107,7 +109,22 @@ class TrainConfig(Config, tag="train"):
 
     @property
     def evaluates_every(self) -> int:
-        return self.eval_every or (max(1, self.steps // 10) if self.steps else 100)
+        return self.eval_every or (self.tenth_of(self.steps) if self.steps else 100)
+
+    def tenth_of(self, steps: int) -> int:
+        """Steps between evaluations, of which there are to be about ten."""
+        # Beside a single step, even one batch of valid is more than a fifth of the work.
+        return max(2 if self.eval_tokens == AUTO else 1, steps // 10)
+
+    @property
+    def final_tokens(self) -> int | None:
+        """Tokens of valid that are evaluated at the end; None: all."""
+        return FINAL_TOKENS if self.eval_tokens == AUTO else self.eval_tokens
+
+    @property
+    def samples_valid(self) -> bool:
+        """Whether evaluations on the way read a sample of what is evaluated at the end."""
+        return self.eval_tokens == AUTO
 
     @property
     def saves_every(self) -> int:

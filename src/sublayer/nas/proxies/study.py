@@ -32,6 +32,7 @@ from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.runs import Run, sealed_json
 from sublayer.runs.lines import Lines
+from sublayer.runs.metrics import comparable
 from sublayer.training import TrainConfig
 
 REQUEST = "proxies.json"
@@ -219,7 +220,7 @@ class Study:
     def _cells(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row of the table; a model that diverged has no perplexity."""
         run = Run.open(self._run(row["number"]))
-        losses = [line["valid_loss"] for line in run.metrics if "valid_loss" in line]
+        losses = [line["valid_loss"] for line in comparable(run.metrics)]
         if not losses and not why_diverged(run):
             raise ValueError(f"{run.path}: no loss on valid was measured; use a text with more of it")
         loss = None if why_diverged(run) else min(losses)
