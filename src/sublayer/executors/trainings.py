@@ -59,7 +59,7 @@ def trained(task: Task) -> None:
         try:
             _wait_for(Path(task["out"]))
             run, data = _begun(task, Path(task["out"]))
-            resume(run, quiet=True, prepared=data)
+            resume(run, prepared=data)
         except DivergedError as error:
             with writing(Path(task["out"]) / DIVERGED) as file:
                 file.write(json.dumps({"why": str(error)}).encode())

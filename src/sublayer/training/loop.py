@@ -48,7 +48,7 @@ def train_on(
         recent.add(losses, norm)
         if not progress.first:  # a batch that asks for no answer has a loss of 0
             progress.first = world.mean(losses["loss"])
-        reporter.step(progress, budget)
+        reporter.step(progress, budget.spent(progress))
 
         ended = world.agree(budget.over(progress)) if config.minutes else budget.over(progress)
         scores = bool(ended) or progress.step % config.evaluates_every == 0
@@ -140,5 +140,5 @@ def record(run: Run, world: World, reporter: ProgressReporter, line: MetricsLine
     """Write a line of metrics, and one of the clock beside it."""
     if world.main:
         run.metrics.add(line.dump())
-        run.clock.add({"step": line.step, "seconds": round(watch.seconds, 3)})
+        run.add_time(line.step, watch.seconds)
         reporter.line(line)

@@ -87,8 +87,6 @@ class StudyReporter:
     def done(self, number: int) -> None:
         """A model is done, now or in an earlier call."""
 
-    def stop(self) -> None: ...
-
 
 def run_study(
     out: Path | str,
@@ -101,20 +99,17 @@ def run_study(
 ) -> dict[str, Any]:
     """Score, train and, if asked to, measure every model, and rank the proxies; finished work is not repeated."""
     study, reporter = Study.begin(out, request), reporter or StudyReporter()
-    try:
-        reporter.begin("scores", request.models)
-        study.score(pool, reporter)
-        reporter.begin("trainings", request.models)
-        study.train(pool, reporter)
-        ranking = study.finish()
-        if not latency:
-            return ranking
-        setting = Setting(length=request.train.length)
-        reporter.begin("latencies", request.models)
-        study.measure(lambda config: measure([config], setting, plugins=plugins)[0].latency, reporter)
-        return study.finish()
-    finally:
-        reporter.stop()
+    reporter.begin("scores", request.models)
+    study.score(pool, reporter)
+    reporter.begin("trainings", request.models)
+    study.train(pool, reporter)
+    ranking = study.finish()
+    if not latency:
+        return ranking
+    setting = Setting(length=request.train.length)
+    reporter.begin("latencies", request.models)
+    study.measure(lambda config: measure([config], setting, plugins=plugins)[0].latency, reporter)
+    return study.finish()
 
 
 @dataclass(frozen=True)
