@@ -78,10 +78,8 @@ def test_a_comparison_names_its_folder(stop, monkeypatch):
     monkeypatch.setattr(Trainee, "save", at_checkpoint(2, signal.SIGINT))
     words = ("compare", "gpt2", "llama", "--data", "book.txt", "--out", "both", "--steps", "2", "--seeds", "1", *SMALL)
     said, ended = stop(*words)
-    assert re.fullmatch(
-        r"stopped; trainings and figures so far are saved in both\. Continue by the same command: sublayer compare .*\n",
-        said,
-    )
+    kept = r"stopped; trainings and figures so far are saved in both\. "
+    assert re.fullmatch(rf"{kept}Continue by the same command: sublayer compare gpt2 llama .*\n", said)
     assert ended == 130
 
 

@@ -11,9 +11,8 @@ from sublayer.progress.training import JsonLines, TrainingView
 from sublayer.runs import Progress
 from sublayer.runs.metrics import TrainLine, ValidLine
 
-
 HOURS = (
-    "this training will take about 16 h 36 min more; Ctrl-C stops it, and sublayer resume goes on. A smaller model, "
+    "this training will take about 16 h 39 min more; Ctrl-C stops it, and sublayer resume goes on. A smaller model, "
     "train.steps, train.batch or train.length takes less"
 )
 

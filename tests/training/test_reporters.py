@@ -26,6 +26,14 @@ def test_lines_of_json_to_programs(book, tmp_path, capsys):
     assert all(line["time"].endswith("+00:00") for line in run.clock)
 
 
+def test_a_bar_on_the_terminal_while_stdout_is_a_file(book, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run = speak(book, tmp_path / "run")
+    shown = capsys.readouterr()
+    assert [json.loads(line)["step"] for line in shown.out.splitlines()] == [line["step"] for line in run.metrics]
+    assert "0.02 M parameters" in shown.err
+
+
 def test_nothing_when_quiet(book, tmp_path, capsys):
     speak(book, tmp_path / "run", quiet=True)
     assert capsys.readouterr() == ("", "")

@@ -33,7 +33,8 @@ class Bar(Progress):
     def __init__(self, display: Display) -> None:
         self.display = display
         columns = Words(display, "phase"), BarColumn(WIDTH), Words(display, "count", "status", "time")
-        super().__init__(*columns, console=Console(stderr=True), transient=True)
+        # stdout is left alone: where it is a file, what is printed there must not come to the terminal.
+        super().__init__(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
         self.add_task("")
 
     def get_renderables(self) -> Iterable[RenderableType]:

@@ -14,8 +14,8 @@ from sublayer.runs import Progress
 from sublayer.runs.metrics import MetricsLine, TrainLine
 from sublayer.training.reporters import ProgressReporter
 
-FIRST_STEPS = 3
-"""Steps after which the first estimate is made."""
+FIRST_STEPS, FIRST_SECONDS = 3, 20.0
+"""The first estimate is made after so many steps, or after the step that ends so late."""
 LONG, VERY_LONG = 10.0, 3600.0
 """Seconds left from which the first estimate is worth a line, and from which it is a warning."""
 
@@ -49,11 +49,13 @@ class TrainingView(ProgressReporter):
     def __init__(self, display: Display, others: ProgressReporter | None = None) -> None:
         self.display, self.others = display, others or ProgressReporter()
         self.steps, self.loss, self.reached = None, "", None
+        self._started = display.clock()
         self._begun: tuple[float, int, int] | None = None
         self._estimated = False
 
     def start(self, title: str, steps: int | None) -> None:
         self.steps, self._begun, self._estimated = steps, None, False
+        self._started = self.display.clock()
         self.others.start(title, steps)
         if self.display.terminal:
             self.display.print(title)
@@ -63,13 +65,14 @@ class TrainingView(ProgressReporter):
         self.others.step(progress, spent)
         self.reached, now = progress.step, self.display.clock()
         if self._begun is None:
-            self.display.begin("training", 1.0, spent, counted=False)
+            if progress.step > 1:  # a run that continues: what it had spent before is known only now
+                self.display.begin("training", 1.0, spent, counted=False)
             self._begun = now, progress.tokens, progress.step
         took, tokens = now - self._begun[0], progress.tokens - self._begun[1]
         step = f"step {progress.step:,}" + (f" of {self.steps:,}" if self.steps else "")
         speed = f"{tokens / took:,.0f} tokens/s" if took > 0 and tokens > 0 else ""
         self.display.update(spent, status=", ".join(filter(None, (step, self.loss, speed))))
-        if not self._estimated and progress.step - self._begun[2] >= FIRST_STEPS:
+        if progress.step - self._begun[2] >= FIRST_STEPS or now - self._started >= FIRST_SECONDS:
             self._estimate()
 
     def line(self, line: MetricsLine) -> None:
@@ -86,13 +89,16 @@ class TrainingView(ProgressReporter):
 
     def _estimate(self) -> None:
         """Once, after the first steps: how long the rest will take."""
-        self._estimated, left = True, self.display.left
-        if left is not None and left >= VERY_LONG:
+        left = self.display.left
+        if self._estimated or left is None:
+            return
+        self._estimated = True
+        if left >= VERY_LONG:
             self.display.print(
                 f"this training will take about {duration(left)} more; Ctrl-C stops it, and sublayer resume goes on. A "
                 "smaller model, train.steps, train.batch or train.length takes less"
             )
-        elif left is not None and left >= LONG and not self.display.terminal:
+        elif left >= LONG and not self.display.terminal:
             self.display.show_line()
 
 
