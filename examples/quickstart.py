@@ -16,6 +16,7 @@ from rich.table import Column, Table
 import sublayer
 from sublayer.cli.comparing import ComparisonView
 from sublayer.cli.front import SearchView
+from sublayer.cli.stopping import stopped_by_signals, when_stopped
 from sublayer.comparison import ComparisonRow, Variant
 from sublayer.measurement import Setting
 from sublayer.nas import SearchResult
@@ -126,4 +127,6 @@ def side_by_side(rows: list[ComparisonRow]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    saved = f"stopped; what is done is saved in {OUT}. Continue by the same command"
+    with stopped_by_signals(), when_stopped(lambda: saved):
+        main()

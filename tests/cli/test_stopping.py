@@ -91,7 +91,7 @@ def test_other_verbs_just_stop(stop, monkeypatch):
 def test_a_signal_that_is_ignored_stays_so():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with stopping.stopped_by_signals([]):
+        with stopping.stopped_by_signals():
             os.kill(os.getpid(), signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -102,7 +102,7 @@ def test_the_first_signal_raises_and_the_second_ends_the_process():
 import os, signal
 from sublayer.cli import stopping
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with stopping.stopped_by_signals([]):
+with stopping.stopped_by_signals():
     try:
         os.kill(os.getpid(), signal.SIGINT)
     except KeyboardInterrupt as error:

@@ -22,12 +22,14 @@ class ComparisonView:
         """None before the comparison begins."""
 
     def start(self, request: ComparisonRequest, folder: ComparisonFolder) -> None:
+        from sublayer.comparison.tuning import run_path
         from sublayer.progress.trainings import watch
 
-        self.folder = folder.path
-        tried = [(f"{one.name} {lr:g}", folder.tuning(one.slug, lr)) for one in request.variants for lr in request.lrs]
+        self.folder, (first, *others) = folder.path, request.seeds
+        pairs = [(one, lr) for lr in request.lrs for one in request.variants]
+        tried = [(f"{one.name} {lr:g}", run_path(folder, one, lr, first)) for one, lr in pairs]
         # With several learning rates, the first seed's run is the best of those that were tried.
-        seeds = request.seeds[1:] if request.lrs else request.seeds
+        seeds = others if request.lrs else request.seeds
         runs = [(f"{one.name} {seed}", folder.run(one.slug, seed)) for seed in seeds for one in request.variants]
         watch(self.display, tried + runs)
 

@@ -27,7 +27,7 @@ class StopSignal(KeyboardInterrupt):
 
 
 @contextmanager
-def stopped_by_signals(words: Sequence[str]) -> Iterator[None]:
+def stopped_by_signals(words: Sequence[str] = ()) -> Iterator[None]:
     """Raise StopSignal at the first signal; restores handlers at the end. A signal that is ignored stays so (nohup).
 
     A process that a launcher started keeps what it has: the launcher ends it, and reports.

@@ -110,7 +110,8 @@ def resume(
 def _shown(path: Path, quiet: bool) -> Iterator[TrainingView]:
     """The view of a training; if that is stopped, print what is saved and how to go on."""
     view: TrainingView | None = None
-    with when_stopped(lambda: _stopped(path, view)), Display("starting", quiet=quiet) as display:
+    alone = os.environ.get("RANK", "0") == "0"  # of processes that train together, the first one shows it
+    with when_stopped(lambda: _stopped(path, view)), Display("starting", quiet=quiet or not alone) as display:
         import_torch()
         from sublayer.progress.training import training_view
 

@@ -29,10 +29,11 @@ class LatencyStage(Stage):
 
     def prepare(self, space: Space) -> None:
         """Measure the sublayers of candidates drawn at random, and calibrate on some of those candidates."""
-        rng = Random(0)
-        draw, count = self._report("drawing candidates"), 10 * LEARNED
-        drawn = (draw(n, count) or space.candidate(space.sample(rng)) for n in range(count))
-        configs = [one.config for one in drawn if one is not None]
+        rng, count, configs = Random(0), 10 * LEARNED, []
+        for n in range(count):
+            self.reporter.phase("drawing candidates", n, count)
+            if (one := space.candidate(space.sample(rng))) is not None:
+                configs.append(one.config)
         first = ([config for config in configs if self.fits(config)] or configs)[:LEARNED]
         self.predictor.learn(first, self._report("measuring sublayers on this device"))
         self.predictor.calibrate(first[:CALIBRATED], self._report("measuring whole models on this device"))
