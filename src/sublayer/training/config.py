@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
 
 from sublayer.nn.config import Config, Count, Positive, Rate
 from sublayer.objectives import Objective
@@ -18,6 +19,18 @@ MOST = 2**53
 Number = Annotated[Count, Field(le=MOST)]
 NotNegative = Annotated[int, Field(ge=0, le=MOST)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class OrAuto:
+    """Makes `auto` a value of a number's field. A union of types would name its branches in messages."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any, number: core_schema.ValidatorFunctionWrapHandler) -> Any:
+            return value if value == AUTO else number(value)
+
+        plain = core_schema.plain_serializer_function_ser_schema(lambda value: value)
+        numbers = handler.generate_schema(Number | None)
+        return core_schema.no_info_wrap_validator_function(check, numbers, serialization=plain)
 
 
 class TrainConfig(Config, tag="train"):
@@ -72,11 +85,11 @@ class TrainConfig(Config, tag="train"):
     """Steps between lines of metrics."""
     eval_every: Number | None = None
     """Steps between evaluations on valid; null: a tenth of the steps, at least 2, or 100."""
-    eval_tokens: Number | Literal["auto"] | None = "auto"
+    eval_tokens: Annotated[int | Literal["auto"] | None, OrAuto()] = "auto"
     """Tokens of valid that are evaluated; null: all. auto: 100,000 at the end, and on the way a fixed sample of them,
     so small that evaluations take at most a fifth of the work."""
     save_every: Number | None = None
-    """Steps between checkpoints; null: as eval_every."""
+    """Steps between checkpoints; null: as eval_every, or a tenth of the steps, or 100."""
     keep: Number = 2
     """Number of checkpoints to keep, besides the best."""
     patience: Number | None = None
@@ -128,7 +141,7 @@ class TrainConfig(Config, tag="train"):
 
     @property
     def saves_every(self) -> int:
-        return self.save_every or self.evaluates_every
+        return self.save_every or self.eval_every or (max(1, self.steps // 10) if self.steps else 100)
 
     def length_at(self, step: int, longest: int) -> int:
         """Tokens in a row at a step, where rows grow to `longest`."""
