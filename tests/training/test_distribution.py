@@ -235,7 +235,8 @@ def test_an_interrupt_stops_all_and_one_goes_on(tmp_path: Path) -> None:
         _, said = parent.communicate()
     assert seen is not None, said
     assert re.fullmatch(
-        rf"stopped at step \d+; saved at step \d+ in {run.path}\. Continue: sublayer resume {run.path}\n", said
+        rf"stopped at step \d+; saved at step \d+ in {run.path}\. Continue: sublayer resume {run.path} --processes 2\n",
+        said,
     )
     assert parent.returncode == 130
     for rank in (0, 1):

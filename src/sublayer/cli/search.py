@@ -127,4 +127,4 @@ def _stopped(folder: Path) -> str:
     """What a search that was stopped has saved, and how to go on."""
     if not (folder / "search.json").exists():
         return f"stopped; nothing is saved yet. {same_command()}"
-    return f"stopped; evaluated candidates and trained models are saved in {folder}. {same_command()}"
+    return f"stopped; candidates and trainings so far are saved in {folder}. {same_command()}"

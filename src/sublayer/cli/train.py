@@ -58,7 +58,7 @@ def train(
         (UTC) and tokens per second.
     """
     path = Path(out or f"runs/{Path(name).stem}")
-    with _shown(path, quiet) as view:
+    with _shown(path, quiet, processes) as view:
         import sublayer
         from sublayer.cli.words import load_plugins, read_overrides
 
@@ -96,7 +96,7 @@ def resume(
     quiet
         Print nothing.
     """
-    with _shown(Path(run), quiet) as view:
+    with _shown(Path(run), quiet, processes) as view:
         import sublayer
         from sublayer.cli.words import load_plugins, read_overrides
 
@@ -107,11 +107,14 @@ def resume(
 
 
 @contextmanager
-def _shown(path: Path, quiet: bool) -> Iterator[TrainingView]:
+def _shown(path: Path, quiet: bool, processes: int) -> Iterator[TrainingView]:
     """The view of a training; if that is stopped, print what is saved and how to go on."""
     view: TrainingView | None = None
     alone = os.environ.get("RANK", "0") == "0"  # of processes that train together, the first one shows it
-    with when_stopped(lambda: _stopped(path, view)), Display("starting", quiet=quiet or not alone) as display:
+    with (
+        when_stopped(lambda: _stopped(path, view, processes)),
+        Display("starting", quiet=quiet or not alone) as display,
+    ):
         import_torch()
         from sublayer.progress.training import training_view
 
@@ -119,7 +122,7 @@ def _shown(path: Path, quiet: bool) -> Iterator[TrainingView]:
         yield view
 
 
-def _stopped(path: Path, view: TrainingView | None) -> str:
+def _stopped(path: Path, view: TrainingView | None, processes: int) -> str:
     from sublayer.runs import Run
     from sublayer.runs.wording import command
 
@@ -129,7 +132,8 @@ def _stopped(path: Path, view: TrainingView | None) -> str:
         return f"{where}; nothing is saved yet. {same_command()}"
     saved = Run(path).checkpoints
     kept = f"saved at step {saved[-1].step:,} in {path}" if saved else f"nothing is saved yet in {path}"
-    return f"{where}; {kept}. Continue: {command('resume', path)}"
+    together = ("--processes", processes) if processes > 1 else ()
+    return f"{where}; {kept}. Continue: {command('resume', path, *together)}"
 
 
 def _suggest(path: Path, quiet: bool) -> None:

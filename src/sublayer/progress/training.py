@@ -51,7 +51,7 @@ class TrainingView(ProgressReporter):
         self.steps, self.loss, self.reached = None, "", None
         self._started = display.clock()
         self._begun: tuple[float, int, int] | None = None
-        self._estimated = False
+        self._estimated, self._where = False, ""
 
     def start(self, title: str, steps: int | None) -> None:
         self.steps, self._begun, self._estimated = steps, None, False
@@ -69,11 +69,15 @@ class TrainingView(ProgressReporter):
                 self.display.begin("training", 1.0, spent, counted=False)
             self._begun = now, progress.tokens, progress.step
         took, tokens = now - self._begun[0], progress.tokens - self._begun[1]
-        step = f"step {progress.step:,}" + (f" of {self.steps:,}" if self.steps else "")
+        self._where = f"step {progress.step:,}" + (f" of {self.steps:,}" if self.steps else "")
         speed = f"{tokens / took:,.0f} tokens/s" if took > 0 and tokens > 0 else ""
-        self.display.update(spent, status=", ".join(filter(None, (step, self.loss, speed))))
+        self.display.update(spent, status=", ".join(filter(None, (self._where, self.loss, speed))))
         if progress.step - self._begun[2] >= FIRST_STEPS or now - self._started >= FIRST_SECONDS:
             self._estimate()
+
+    def evaluating(self) -> None:
+        self.others.evaluating()
+        self.display.update(self.display.done, status=f"{self._where}, evaluating on valid")
 
     def line(self, line: MetricsLine) -> None:
         self.others.line(line)

@@ -58,12 +58,14 @@ def train_on(
             guard.check(line.loss, line.norm, progress, config, saved=saved)
             record(run, world, reporter, line, watch)
         if scores and len(data.valid) > 1:
+            reporter.evaluating()
             found = validate(trainee, config, data, world, whole=bool(ended))
             guard.check_score(found.figures["loss"], progress, config, saved)
             progress.scored(found.compared)
             record(run, world, reporter, found.line(progress), watch)
             ended = ended or (world.agree(budget.over(progress)) if config.minutes else budget.over(progress))
             if ended and found.batches is not None:  # it ends for want of a better score, on a sample
+                reporter.evaluating()
                 found = validate(trainee, config, data, world, whole=True)
                 record(run, world, reporter, found.line(progress), watch)
         if saves or ended:

@@ -26,6 +26,9 @@ class Relay(ProgressReporter):
             self._last = time.monotonic()
             self.messages.add({"step": progress.step, "tokens": progress.tokens, "spent": spent})
 
+    def evaluating(self) -> None:
+        self.messages.add({"evaluating": True})
+
     def line(self, line: MetricsLine) -> None:
         self.messages.add({"metrics": line.dump()})
 
@@ -36,5 +39,7 @@ def repeat(message: Mapping[str, Any], reporter: ProgressReporter) -> None:
         reporter.start(message["title"], message["steps"])
     elif "spent" in message:
         reporter.step(Progress(step=message["step"], tokens=message["tokens"]), message["spent"])
+    elif "evaluating" in message:
+        reporter.evaluating()
     elif "metrics" in message and (line := read_line(message["metrics"])) is not None:
         reporter.line(line)

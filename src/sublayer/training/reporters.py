@@ -18,6 +18,9 @@ class ProgressReporter:
     def step(self, progress: Progress, spent: float) -> None:
         """After every step. spent: the share of the budget, from 0 to 1."""
 
+    def evaluating(self) -> None:
+        """An evaluation on valid begins; it ends with its line."""
+
     def line(self, line: MetricsLine) -> None:
         """A line of metrics."""
 
@@ -44,6 +47,9 @@ class TensorBoard(ProgressReporter):
 
     def step(self, progress: Progress, spent: float) -> None:
         self.other.step(progress, spent)
+
+    def evaluating(self) -> None:
+        self.other.evaluating()
 
     def line(self, line: MetricsLine) -> None:
         self.other.line(line)
