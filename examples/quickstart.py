@@ -7,10 +7,6 @@ the same tokens. A table and a page compare the two, and the one that was found 
 Under six minutes on two cores. Run again, it continues from the files in quickstart/.
 """
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +14,15 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import sublayer
-from sublayer.cli import front
-from sublayer.cli.board import Board, progress_of
+from sublayer.cli.comparing import ComparisonView
+from sublayer.cli.front import SearchView
+from sublayer.cli.stopping import stopped_by_signals, when_stopped
 from sublayer.comparison import ComparisonRow, Variant
 from sublayer.measurement import Setting
 from sublayer.nas import SearchResult
 from sublayer.nas.folder import SearchFolder
 from sublayer.nn.model import Model
+from sublayer.progress import Display
 
 TEXT = "stdlib"
 OUT = Path("quickstart")
@@ -55,15 +53,13 @@ TRAINING = {
     "train.eval_tokens": 20_000,
 }
 PROMPT = "class Reader:\n    def __init__(self, name):\n        self.name = name\n\n    def "
-EVERY = 4.0
-"""Seconds between lines of progress where the output is a log; a terminal has bars."""
 console = Console(highlight=False)
 
 
 def main() -> None:
     by_hand = sublayer.config("llama", {**FIXED, **BY_HAND})
     console.print("[bold]The budget[/bold]  what a model designed by hand takes here")
-    with progress("measuring"):
+    with Display("measuring"):
         budget = sublayer.measure(by_hand, length=LENGTH)[0]
     limits = f"at most {1e3 * budget.latency:.1f} ms for {LENGTH} tokens and {budget.memory / 1e6:.1f} MB"
     console.print(f"{by_hand.stacks[''].layout} at {by_hand.dim}: {limits}\n")
@@ -73,13 +69,14 @@ def main() -> None:
     console.print(f"chosen: {found.stacks[''].layout} at {found.dim}, as many decoder parameters in less time\n")
 
     console.print("[bold]The training[/bold]  both on the same tokens of Python's own library")
-    with Board() as board, progress("training", trained):
+    view = ComparisonView(Display("preparing the text"))
+    with view.display:
         variants = [Variant("by hand", by_hand), Variant("searched", found)]
-        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": board.begin}
+        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": view.start, "on_phase": view.phase}
         table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, **how)
     console.print(side_by_side(table.rows))
 
-    with progress("writing the report"):
+    with Display("writing the report"):
         page = sublayer.report([OUT / "search", OUT / "comparison"], OUT / "report.html")
     console.print(f"\n[bold]The page[/bold]  {page.path}: {page.charts} charts, opens without a network")
 
@@ -95,7 +92,7 @@ def search(latency: float, memory: float) -> SearchResult:
     limits = {"latency": latency, "memory": memory}
     if (OUT / "search" / "search.json").exists():
         limits = SearchFolder(OUT / "search").read_request().limits
-    with front.view(console.is_terminal) as view, progress("search", searched):
+    with Display("starting the search") as display:
         return sublayer.search(
             "llama",
             None,
@@ -105,46 +102,9 @@ def search(latency: float, memory: float) -> SearchResult:
             objectives="decoder_params,latency",
             setting={"length": LENGTH},
             seconds=1.0,
-            reporter=view,
+            reporter=SearchView(display),
             **SIZE,
         )
-
-
-@contextmanager
-def progress(stage: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Print a line every few seconds while a stage runs: `… search: 120 candidates, 35 s`."""
-    begun, over = time.monotonic(), threading.Event()
-
-    def report() -> None:
-        while not over.wait(EVERY):
-            found = detail()
-            seconds = f"{time.monotonic() - begun:.0f} s"
-            print(f"… {stage}: {found}, {seconds}" if found else f"… {stage}, {seconds}", flush=True)
-
-    if console.is_terminal:
-        yield
-        return
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
-        yield
-    finally:
-        over.set()
-        reporter.join()
-
-
-def searched() -> str:
-    """How far the search is, by its journal."""
-    journal = OUT / "search" / "journal.log"
-    created = journal.read_text(encoding="utf-8").count('"op_code":4') if journal.exists() else 0
-    return f"{created} candidates" if created else "measuring sublayers"
-
-
-def trained() -> str:
-    """How far each training is, by its run."""
-    runs = sorted((OUT / "comparison" / "runs").glob("*"))
-    found = [(run.name, *progress_of(run)) for run in runs]
-    return " · ".join(f"{name} {share:.0%}, loss {loss:.3f}" for name, share, loss in found if share)
 
 
 def fastest(result: SearchResult, by_hand: Model.Config) -> Model.Config:
@@ -167,4 +127,6 @@ def side_by_side(rows: list[ComparisonRow]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    saved = f"stopped; what is done is saved in {OUT}. Continue by the same command"
+    with stopped_by_signals(), when_stopped(lambda: saved):
+        main()

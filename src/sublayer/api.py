@@ -5,7 +5,8 @@ The command line calls these functions, so that both do the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sublayer.reproduction import ClaimResult
     from sublayer.runs import Run
     from sublayer.trained import Trained
+    from sublayer.training.reporters import ProgressReporter
 
 __all__ = [
     "compare",
@@ -62,28 +64,30 @@ def train(
     *,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    quiet: bool = False,
+    reporter: ProgressReporter | None = None,
     **fields: Any,
 ) -> Run:
     """Train a paper's model, or one of your own, on a text: `sublayer.train("gpt2", "book.txt", "runs/book", dim=128)`.
 
     data: a file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names:
-    "s.heads", "train.steps", "data.tokenizer".
+    "s.heads", "train.steps", "data.tokenizer". reporter: instead of a bar, or lines in a log.
     """
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
     model, of = split({**(changes or {}), **fields})
-    return train_run(
-        config(name) if isinstance(name, str) else name,
-        _data(data, of["data"]),
-        out,
-        TrainConfig().override(of["train"], "train"),
-        changes=model,
-        processes=processes,
-        plugins=plugins,
-        quiet=quiet,
-    )
+    with _reporting(reporter, quiet) as chosen:
+        return train_run(
+            config(name) if isinstance(name, str) else name,
+            _data(data, of["data"]),
+            out,
+            TrainConfig().override(of["train"], "train"),
+            changes=model,
+            processes=processes,
+            plugins=plugins,
+            reporter=chosen,
+        )
 
 
 def resume(
@@ -93,7 +97,8 @@ def resume(
     step: int | None = None,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    quiet: bool = False,
+    reporter: ProgressReporter | None = None,
 ) -> Run:
     """Continue a run, to the end of its budget or of a larger one: `sublayer.resume(run, {"train.steps": 2000})`."""
     from sublayer.training import resume as resume_run
@@ -102,7 +107,8 @@ def resume(
     _, of = split(changes or {})
     if key := next((key for key in changes or {} if not key.startswith("train.")), None):
         raise ConfigError(f"{key}: a run keeps its model and its data; only train.… keys can change on the way")
-    return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, quiet=quiet)
+    with _reporting(reporter, quiet) as chosen:
+        return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, reporter=chosen)
 
 
 def load(run: str | Path, *, step: int | None = None) -> Trained:
@@ -356,6 +362,19 @@ def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how
 
     load_installed_plugins()
     return write_report(folders, out, **how)
+
+
+@contextmanager
+def _reporting(reporter: ProgressReporter | None, quiet: bool) -> Iterator[ProgressReporter]:
+    """The reporter given, or one that shows a training's progress."""
+    if reporter is not None:
+        yield reporter
+        return
+    from sublayer.progress import Display
+    from sublayer.progress.training import training_view
+
+    with Display("preparing", quiet=quiet) as display:
+        yield training_view(display)
 
 
 def _data(name: str, changes: Mapping[str, Any]) -> Data.Config:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from sublayer.measurement import Reading
@@ -70,9 +69,14 @@ def measure(
         raise ValueError("measure: no model is named; give a paper (sublayer list), a config file or a run")
     setting: dict[str, Any] = {"task": task, "length": length, "memory": memory, "frozen": frozen}
     setting |= {"batch": batch, "threads": threads, "device": device}
-    with _progress_bar(names) as on_model:
+    with Display("measuring", len(names)) as display:
         readings = sublayer.measure(
-            *names, changes=changes, seconds=seconds, plugins=plugin or (), on_model=on_model, **setting
+            *names,
+            changes=changes,
+            seconds=seconds,
+            plugins=plugin or (),
+            on_model=lambda number: display.update(number, status=names[number]),
+            **setting,
         )
     for reading in readings:
         if reading.noise:
@@ -81,18 +85,6 @@ def measure(
     rows = [_row(*one) for one in zip(names, configs, readings, strict=True)]
     used = sublayer.measurement.Setting().but(setting).resolved().dump()
     print_json({"setting": used, "models": rows}) if json else _print_table(rows, used)
-
-
-@contextmanager
-def _progress_bar(names: list[str]) -> Iterator[Callable[[int], None]]:
-    """Shown on a terminal only; removed at the end."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=len(names))
-        yield lambda number: bar.update(task, completed=number, description=f"measuring {names[number]}")
 
 
 def _row(name: str, config: Model.Config, reading: Reading) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import same_command, when_stopped
+from sublayer.progress import Display
 
 
 def search(
@@ -89,16 +91,16 @@ def search(
     json
         Print the front as JSON.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli import front
-    from sublayer.cli.choices import read_choices
-    from sublayer.cli.words import load_plugins, print_json
-
-    load_plugins(plugin or [])
-    keys, rules = read_choices(changes)
     folder = out or f"searches/{name}"
-    with front.view(sys.stdout.isatty() and not json) as view:
+    with when_stopped(lambda: _stopped(Path(folder))), Display("starting") as display:
+        import_torch()
+        import sublayer
+        from sublayer.cli import front
+        from sublayer.cli.choices import read_choices
+        from sublayer.cli.words import load_plugins, print_json
+
+        load_plugins(plugin or [])
+        keys, rules = read_choices(changes)
         result = sublayer.search(
             name,
             data or None,
@@ -111,7 +113,7 @@ def search(
             train=train,
             ray=ray,
             plugins=plugin or (),
-            reporter=view,
+            reporter=front.SearchView(display),
             method=method,
             seed=seed,
             population=population,
@@ -119,3 +121,10 @@ def search(
             seconds=seconds,
         )
     print_json(result.to_json()) if json else front.print_front(result, folder, data)
+
+
+def _stopped(folder: Path) -> str:
+    """What a search that was stopped has saved, and how to go on."""
+    if not (folder / "search.json").exists():
+        return f"stopped; nothing is saved yet. {same_command()}"
+    return f"stopped; candidates and trainings so far are saved in {folder}. {same_command()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ log = logging.getLogger("sublayer.comparison")
 
 OnStart = Callable[[ComparisonRequest, ComparisonFolder], Any]
 """Called with the resolved request, before anything is trained."""
+OnPhase = Callable[[str, int, int], Any]
+"""Called with the name of a phase after the trainings, and how many of how many are done."""
 Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Reading]]
 
 
@@ -46,6 +49,7 @@ def compare(
     pool: executors.Pool | None = None,
     plugins: Sequence[str] = (),
     on_start: OnStart = lambda request, folder: None,
+    on_phase: OnPhase = lambda phase, done, total: None,
 ) -> ComparisonTable:
     """Train variants alike, with each of the seeds, and compare them; continues a comparison that was begun before.
 
@@ -67,8 +71,14 @@ def compare(
         folder.ask(request.dump())
         on_start(request, folder)
         results = train_variants(request, folder, pool or executors.pool())
-        measured = measure_variants(request, folder, _measuring(measure, plugins), setting)
-        table = tabulate(request, results, lambda result: score_test(folder, result), measured)
+        measured = measure_variants(request, folder, _measuring(measure, plugins), setting, on_phase)
+        scored = itertools.count()
+
+        def score(result: SeedResult) -> HeldOutScore | None:
+            on_phase("scoring the test split", next(scored), len(request.variants) * len(request.seeds))
+            return score_test(folder, result)
+
+        table = tabulate(request, results, score, measured)
         table.write(folder.path / TABLE)
     return table
 
@@ -103,7 +113,11 @@ def score_test(folder: ComparisonFolder, result: SeedResult) -> HeldOutScore | N
 
 
 def measure_variants(
-    request: ComparisonRequest, folder: ComparisonFolder, measure: Measure | None, setting: Setting | None
+    request: ComparisonRequest,
+    folder: ComparisonFolder,
+    measure: Measure | None,
+    setting: Setting | None,
+    on_phase: OnPhase,
 ) -> list[MeasuredModel | None]:
     """Latency and memory on this machine, one model after another; none of them if the machine is too busy."""
     models = [variant.model for variant in request.variants]
@@ -113,7 +127,8 @@ def measure_variants(
     scores = predicts_text(models[0])
     how = setting or Setting(task="segment" if scores else "prefill", length=length)
 
-    def compute(model: Model.Config) -> dict[str, Any]:
+    def compute(number: int, model: Model.Config) -> dict[str, Any]:
+        on_phase("measuring the models", number, len(models))
         reading = measure([model], how)[0]
         if reading.noise:
             raise ValueError(reading.noise)
@@ -121,8 +136,8 @@ def measure_variants(
 
     try:
         return [
-            folder.figure(f"{how.hash[:12]} {variant.slug}", MeasuredModel, lambda model=variant.model: compute(model))
-            for variant in request.variants
+            folder.figure(f"{how.hash[:12]} {one.slug}", MeasuredModel, lambda n=n, one=one: compute(n, one.model))
+            for n, one in enumerate(request.variants)
         ]
     except ValueError as error:
         log.warning("latency and memory were not measured: %s", error)

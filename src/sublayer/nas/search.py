@@ -111,16 +111,18 @@ def search(
             result = carry_over(find_front(request, progress), folder.read_result())
             folder.write_result(result)
             if sources.meter:
-                result = measure_front(result, sources.meter, folder)
+                result = measure_front(result, sources.meter, folder, reporter)
         if train:
             assert text is not None
             result = train_front(result, train, text, training or TrainConfig(), folder, pool, reporter)
     return result
 
 
-def measure_front(result: SearchResult, meter: Meter, folder: SearchFolder) -> SearchResult:
+def measure_front(result: SearchResult, meter: Meter, folder: SearchFolder, reporter: SearchReporter) -> SearchResult:
     """Measure models spread along the front that were not measured before; front.json has each at once."""
-    for one in evenly(result.front, MEASURED_MODELS):
+    chosen = evenly(result.front, MEASURED_MODELS)
+    for done, one in enumerate(chosen):
+        reporter.phase("measuring models of the front", done, len(chosen))
         if not is_measured(one):
             found = meter.measure(Model.Config.parse(one.config))
             result = with_errors(result.replace(one.number, measured=found))
