@@ -10,7 +10,7 @@ SMALL = ("dim=64", "layout=(sf)x1", "s.heads=2", "vocab=256", "--seconds", "0.05
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """No test depends on how quiet the machine is."""
-    monkeypatch.setattr("sublayer.measurement.reading.NOISY", float("inf"))
+    monkeypatch.setattr("sublayer.measurement.reading.Reading.disturbed", None)
 
 
 def test_json(run):
@@ -20,18 +20,33 @@ def test_json(run):
     assert row["low"] <= row["latency"] <= row["high"]
     assert row["memory"] == sum(row["parts"][name] for name in ("weights", "state", "peak"))
     assert row["device"]["processor"]
+    assert row["raw"] > 0
+    assert row["conditions"]["repeats"] >= row["repeats"]
+    assert row["ratio"] == {"value": 1.0, "low": 1.0, "high": 1.0}
 
 
 def test_a_table(run):
     lines = run("measure", "gpt2", "llama", "--task", "token", "--length", "16", "--threads", "1", *SMALL).splitlines()
     assert "one token after 16" in lines[0]
     assert ", 1 thread, " in lines[0]
-    assert [line.split()[0] for line in lines if line.startswith(("gpt2", "llama"))] == ["gpt2", "llama"]
+    rows = [line for line in lines if line.startswith(("gpt2  ", "llama  "))]
+    assert [line.split()[0] for line in rows] == ["gpt2", "llama"]
+    assert "to the first" in lines[1]
+    assert "[" in rows[1]
 
 
-def test_a_device_too_noisy_is_refused(refuse, monkeypatch):
-    monkeypatch.setattr("sublayer.measurement.reading.NOISY", -1.0)
-    assert "too noisy to measure" in refuse("measure", "gpt2", *SMALL)
+def test_a_machine_too_busy_is_refused_or_shown_as_such(run, refuse, monkeypatch):
+    monkeypatch.setattr("sublayer.measurement.reading.Reading.disturbed", "others work")
+    said = refuse("measure", "gpt2", *SMALL, "--wait", "0")
+    assert "too busy to measure: others work, still so after 0 s; stop other programs, wait longer" in said
+    assert "do not trust its time, as others work" in " ".join(
+        run("measure", "gpt2", *SMALL, "--wait", "0", "--anyway").split()
+    )
+
+
+def test_stored_readings_are_forgotten(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path))
+    assert run("measure", "--forget") == "0 stored readings removed\n"
 
 
 @pytest.mark.parametrize(
@@ -43,6 +58,7 @@ def test_a_device_too_noisy_is_refused(refuse, monkeypatch):
         (["gpt2", "--length", "100000"], "the model has 1024 positions"),
         (["llama", "dim=512", "--length", "1000000", "--batch", "60000"], "a pass needs"),
         (["gpt2", "--seconds", "-1"], "seconds=-1"),
+        (["gpt2", "--wait", "-1"], "wait=-1: expected seconds"),
         (["gpt2", "--seconds", "inf"], "seconds=inf: repeats take time, and have to end"),
         (["bert-base", "--task", "token"], "use prefill"),
         (["gpt2", "--device", "nonsense"], "nonsense"),
