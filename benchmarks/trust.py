@@ -30,9 +30,9 @@ NEAR = 0.1
 """Share of the quiet value by which an answer may be off."""
 MODELS: dict[str, Sequence[str]] = {
     "0.2M": ("gpt2", "dim=64", "layout=(sf)x4", "s.heads=2", "vocab=256"),
-    "1M": ("llama", "dim=128", "layout=(sf)x5", "s.heads=4", "vocab=256"),
+    "1M": ("gpt2", "dim=128", "layout=(sf)x5", "s.heads=4", "vocab=256"),
     "25M": ("gpt2", "dim=512", "layout=(sf)x8", "s.heads=8", "vocab=256"),
-    "3M": ("llama", "dim=256", "layout=(sf)x4", "s.heads=4", "vocab=256"),
+    "3M": ("gpt2", "dim=256", "layout=(sf)x4", "s.heads=4", "vocab=256"),
     "10M": ("gpt2", "dim=384", "layout=(sf)x6", "s.heads=6", "vocab=256"),
 }
 """Name → words of the command; `--models 3` takes the first three."""

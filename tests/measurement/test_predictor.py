@@ -126,11 +126,14 @@ def test_a_memory_is_told_in_parts(tmp_path):
     assert math.isfinite(large)
 
 
+FEW = CANDIDATES[:3]
+
+
 def predicted(folder):
     with Predictor(Setting(threads=1), folder=folder) as predictor:
-        predictor.learn(CANDIDATES)
-        predictor.calibrate(CANDIDATES[::2])
-        return [predictor.predict(config).latency for config in CANDIDATES], predictor
+        predictor.learn(FEW)
+        predictor.calibrate(FEW[:2])
+        return [predictor.predict(config).latency for config in FEW], predictor
 
 
 def test_what_a_busy_minute_stored_is_measured_again_when_it_is_over(tmp_path):
@@ -156,10 +159,10 @@ def test_a_predictor_that_began_busy_ends_as_one_that_began_quiet(tmp_path):
     Formula.busy = True
     wrong, predictor = predicted(tmp_path)
     predictor.relearn()
-    assert [predictor.predict(config).latency for config in CANDIDATES] == wrong  # still busy
+    assert [predictor.predict(config).latency for config in FEW] == wrong  # still busy
     Formula.busy = False
     predictor.relearn()
-    assert [predictor.predict(config).latency for config in CANDIDATES] == expected
+    assert [predictor.predict(config).latency for config in FEW] == expected
 
 
 def test_readings_of_earlier_versions_load_and_are_replaced_when_better_can_be_had(tmp_path):

@@ -143,15 +143,14 @@ def _print_table(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:
     table.add_column("model", overflow="fold")
     table.add_column("layout", overflow="fold")
     several = len(rows) > 1
-    first = ("to the first",) if several else ()
-    for title in ("params", "ms", "±", *first, "repeats", "MB", "weights", "state", "activations"):
+    fourth = "ratio" if several else "repeats"
+    for title in ("params", "ms", "±", fourth, "MB", "weights", "state", "activations"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         parts = [row["parts"][name] for name in ("weights", "state", "peak")]
         spread = (row["high"] - row["low"]) / 2 / row["latency"]
         figures = [f"{1e3 * row['latency']:.4g}", f"{100 * spread:.1f} %"]
-        figures += [_ratio(row["ratio"])] if several else []
-        figures += [str(row["repeats"])]
+        figures += [_ratio(row["ratio"]) if several else str(row["repeats"])]
         sizes = (f"{size / 1e6:,.1f}" for size in (row["memory"], *parts))
         table.add_row(row["name"], coloured(row["layout"]), short(row["params"]), *figures, *sizes)
     console.print(table)
@@ -160,9 +159,9 @@ def _print_table(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:
 
 
 def _ratio(ratio: dict[str, float]) -> str:
-    if ratio["low"] == ratio["high"]:
-        return "1"
-    return f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]"
+    """Of the latency to that of the first model."""
+    spread = (ratio["high"] - ratio["low"]) / 2 / ratio["value"]
+    return f"{ratio['value']:.3g} ±{100 * spread:.1f} %" if spread else "1"
 
 
 def _print_note(console: Console, row: dict[str, Any]) -> None:

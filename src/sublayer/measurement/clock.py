@@ -144,8 +144,10 @@ def timed(
     timings = [Timing(runner.shares(wall, before)) for runner, wall in zip(runners, walls, strict=True)]
     begun = watch.now()
     while not _ended(timings, tolerance, watch.now() - begun, seconds * len(runners)):
+        # What is disturbed is taken again as long as rounds may last once more.
+        patient = watch.now() - begun < 2 * seconds * len(runners)
         for n in order.sample(range(len(runners)), len(runners)):
-            before = _round(runners[n], timings[n], reference, beside[n], before, watch)
+            before = _round(runners[n], timings[n], reference, beside[n], before, watch, TRIES if patient else 1)
     return timings
 
 
@@ -156,10 +158,11 @@ def _round(
     beside: int,
     before: Pace,
     watch: Watch,
+    most: int,
 ) -> Pace:
-    """One clean repeat, or the best of TRIES; returns the pace after it."""
+    """One clean repeat, or the best of `most`; returns the pace after it."""
     tries: list[Repeat] = []
-    while len(tries) < TRIES and not any(one.lap.clean for one in tries):
+    while len(tries) < most and not any(one.lap.clean for one in tries):
         runner.prepare()
         lap, after = watch.time(runner.run), _pace(reference, watch, beside)
         around = Pace(*(math.sqrt(a * b) for a, b in zip(before, after, strict=True)))

@@ -63,12 +63,12 @@ def race(
 
     seconds: for each model. alone: also measure the high-water mark of each, in a process of its own.
     """
-    setting = setting or Setting()
+    asked = setting or Setting()
     marks: list[int | None] = []
     for config in configs if alone else ():
-        with Worker(setting, plugins) as worker:
+        with Worker(asked, plugins) as worker:
             marks.append(worker.high_water(config))
-    with Worker(setting, plugins) as worker:
+    with Worker(asked, plugins) as worker:
         found = undisturbed(
             lambda: worker.race(configs, tolerance=tolerance, seconds=seconds),
             wait,

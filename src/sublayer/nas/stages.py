@@ -127,9 +127,9 @@ class Evaluator:
     def _find_limits(self) -> dict[str, float]:
         """The smallest of those asked for and those of the budget."""
         limits = dict(self.asked)
-        for stage in self.stages if self.budget is not None else ():
-            for name, most in stage.allowance(self.budget).items():
-                limits[name] = min(most, limits.get(name, most))
+        allowances = [] if self.budget is None else [stage.allowance(self.budget) for stage in self.stages]
+        for allowance in allowances:
+            limits |= {name: min(most, limits.get(name, most)) for name, most in allowance.items()}
         return limits
 
     def _check(self, figures: Figures) -> None:
