@@ -145,10 +145,12 @@ def test_what_a_busy_minute_stored_is_measured_again_when_it_is_over(tmp_path):
     asked = Formula.asked
     assert predicted(tmp_path)[0] == wrong
     assert Formula.asked == asked  # the machine is still busy: nothing better can be had
+    assert not predictor.knows(FEW)
     Formula.busy = False
     again, predictor = predicted(tmp_path)
     assert again == expected
     assert predictor.disturbed is None
+    assert predictor.knows(FEW)
     asked = Formula.asked
     assert predicted(tmp_path)[0] == expected
     assert Formula.asked == asked

@@ -57,6 +57,9 @@ class FakePredictor:
     def predict(self, config):
         return Estimate(1.0, config.dim)
 
+    def knows(self, configs):
+        return False
+
     def await_quiet(self, seconds, on_wait):
         on_wait("others work")
         return "others work"

@@ -21,7 +21,7 @@ from sublayer.measurement.quiet import OnWait
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
 from sublayer.measurement.specimen import Kind, Specimens
-from sublayer.measurement.table import Entry, OnProgress, Table
+from sublayer.measurement.table import Entry, GridPoint, OnProgress, Table
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 
@@ -90,8 +90,11 @@ class Predictor:
 
     def learn(self, configs: Sequence[Model.Config], on_progress: OnProgress = lambda done, total: None) -> None:
         """Measure the sublayers of these models, and the models without sublayers."""
-        points = [point for config in configs for kind in self._kinds(config) for point, _ in self.table.points(*kind)]
-        self.table.learn(points, on_progress)
+        self.table.learn(self._points(configs), on_progress)
+
+    def knows(self, configs: Sequence[Model.Config]) -> bool:
+        """Whether all their sublayers were measured, undisturbed."""
+        return self.table.knows(self._points(configs))
 
     def predict(self, config: Model.Config) -> Estimate:
         time, features, memory = self._raw(config)
@@ -171,6 +174,9 @@ class Predictor:
         time = frame.latency + sum(entry.latency for entry in sublayers)
         features = np.array([1.0, math.log(weights), math.log(len(sublayers))])
         return time, features, weights + int(_highest(frame, sublayers))
+
+    def _points(self, configs: Sequence[Model.Config]) -> list[GridPoint]:
+        return [point for config in configs for kind in self._kinds(config) for point, _ in self.table.points(*kind)]
 
     def _kinds(self, config: Model.Config) -> list[tuple[Kind, int, int | None, int]]:
         """The entries to look up: the frame, then each sublayer."""

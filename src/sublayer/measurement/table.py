@@ -157,6 +157,12 @@ class Table:
             self._fitted = wanted
             self._fit_curves()
 
+    def knows(self, points: Collection[GridPoint]) -> bool:
+        """Whether all of them were measured, undisturbed."""
+        with cache.held(self.lines.path):
+            self._refresh()
+        return all(len(self._good(point.name)) >= ROUNDS for point in points)
+
     def relearn(self, on_progress: OnProgress = lambda done, total: None) -> None:
         """Measure again what was used and disturbed, if nothing disturbs now; then fit anew."""
         doubtful, self._looked = self.doubtful, None

@@ -41,11 +41,12 @@ class LatencyStage(Stage):
         """Measure the sublayers of candidates drawn at random, and calibrate on some of those candidates."""
         if self.remeasure:
             self.predictor.forget()
-        self._await_quiet()
         rng = Random(0)
         drawn = (space.candidate(space.sample(rng)) for _ in range(10 * LEARNED))
         configs = [one.config for one in drawn if one is not None]
         first = ([config for config in configs if self.fits(config)] or configs)[:LEARNED]
+        if not self.predictor.knows(first):
+            self._await_quiet()
         self.predictor.learn(first, self._report("sublayers"))
         self.predictor.calibrate(first[:CALIBRATED], self._report("models"))
 
