@@ -89,6 +89,8 @@ def print_front(result: SearchResult, folder: str, data: str) -> None:
     console.print(draw(shown, [goal.name for goal in result.objectives], result.limits))
     if len(shown) < len(front):
         console.print(f"{plural(len(front) - len(shown), 'more is', 'more are')} in {folder}/front.json", style="dim")
+    for line in _doubts(result):
+        console.print(line, style="yellow")
     if errors := result.predictor:
         known = {"latency": errors.latency, "memory": errors.memory}
         shares = " and ".join(f"{100 * value:.1f} % in {name}" for name, value in known.items() if value is not None)
@@ -96,6 +98,25 @@ def print_front(result: SearchResult, folder: str, data: str) -> None:
             f"predictions are off by a median of {shares}, on {plural(errors.models, 'model')} measured", style="dim"
         )
     console.print(_next(result, folder, data), markup=False, soft_wrap=True)
+
+
+def _doubts(result: SearchResult) -> list[str]:
+    """What is wrong with the figures: disturbed ones, and models above the limit that they were predicted to meet."""
+    from sublayer.nas.units import write
+    from sublayer.runs.wording import plural
+
+    above = [one for one in result.front if one.within is False]
+    measured = [one.measured.disturbed for one in result.front if one.measured and one.measured.disturbed]
+    lines = []
+    if result.disturbed:
+        lines.append(f"sublayers were measured on a busy machine ({result.disturbed}); predictions may be wrong")
+    if measured:
+        lines.append(f"the front was measured on a busy machine ({measured[0]}); the same command measures it again")
+    if above:
+        numbers = ", ".join(str(one.number) for one in above)
+        most = " and ".join(f"{name} up to {write(name, value)}" for name, value in result.limits.items())
+        lines.append(f"{plural(len(above), 'model is', 'models are')} above the limits as measured ({most}): {numbers}")
+    return lines
 
 
 def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mapping[str, float]) -> Table:
@@ -128,14 +149,16 @@ def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mappin
 
 
 def _reading(model: FrontModel, name: str, limits: Mapping[str, float]) -> Any:
-    """Red where the measurement exceeds the limit that the prediction met."""
+    """Red where the measurement exceeds the limit that the prediction met; in doubt where it was disturbed."""
     from rich.text import Text
 
     from sublayer.nas.units import write
 
     measured = model.measured_value(name)
-    if measured is None:
+    if measured is None or model.measured is None:
         return Text("—", style="dim")
+    if name == "latency" and model.measured.disturbed:
+        return Text(f"{write(name, measured)}?", style="yellow")
     return Text(write(name, measured), style="red" if measured > limits.get(name, measured) else "green")
 
 

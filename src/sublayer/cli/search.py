@@ -32,6 +32,9 @@ def search(
     memory: int | None = None,
     threads: int | None = None,
     seconds: float = 3.0,
+    budget: str | None = None,
+    wait: float = 30.0,
+    remeasure: Annotated[bool, Parameter(negative="")] = False,
     ray: str | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -84,6 +87,12 @@ def search(
         Number of processor threads; default: one per core.
     seconds
         Longest time to measure each model of the front, in seconds; give more where the device is noisy.
+    budget
+        A paper, config file or run whose latency is the largest allowed; it is measured together with the front.
+    wait
+        Seconds to wait for a quiet machine, before sublayers and again before the front are measured.
+    remeasure
+        Measure sublayers again instead of using what is stored for this device.
     ray
         A Ray cluster to score proxies and to train on: auto, local, or its address. Measurements stay on this device.
     plugin
@@ -119,6 +128,9 @@ def search(
             population=population,
             iterations=iterations,
             seconds=seconds,
+            budget=budget,
+            wait=wait,
+            remeasure=remeasure,
         )
     print_json(result.to_json()) if json else front.print_front(result, folder, data)
 
