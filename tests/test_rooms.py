@@ -34,6 +34,7 @@ ORDER = (
     "reports",
     "interop",
     "testing",
+    "progress",
     "api",
     "cli",
 )

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sublayer.nas.front import exceeded
 from sublayer.nas.records import FrontModel, SearchResult
 
 
@@ -35,15 +36,15 @@ def pick(result: SearchResult, by: str) -> FrontModel:
 
 
 def is_within(model: FrontModel, limits: Mapping[str, float]) -> bool:
-    """Whether no measurement of it exceeds a limit; a disturbed one proves nothing."""
-    marked = getattr(model, "within", None)
-    if marked is not None:
-        return marked
-    return _disturbed(model) or all((model.measured_value(name) or 0) <= most for name, most in limits.items())
+    """Whether no measurement of it exceeds a limit. Searches of earlier versions did not note it."""
+    if model.within is not None:
+        return model.within
+    return all(name == "latency" and _disturbed(model) for name in exceeded(model, limits))
 
 
 def _disturbed(model: FrontModel) -> bool:
-    return bool(getattr(model.measured, "disturbed", None))
+    """Whether its latency was measured on a busy machine, which proves nothing."""
+    return model.measured is not None and model.measured.disturbed is not None
 
 
 def _best(result: SearchResult, models: Sequence[FrontModel]) -> FrontModel:
@@ -76,8 +77,8 @@ def knee(points: NDArray[np.float64]) -> int:
 
 
 def _value(model: FrontModel, name: str) -> float:
-    """Measured where it was measured, undisturbed."""
-    measured = None if _disturbed(model) else model.measured_value(name)
+    """Measured where it was measured undisturbed."""
+    measured = None if name == "latency" and _disturbed(model) else model.measured_value(name)
     return model.values[name] if measured is None else measured
 
 
