@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from sublayer.evaluation import Evaluation
     from sublayer.measurement import Reading
     from sublayer.nas import SearchReporter, SearchResult, Space
+    from sublayer.nas.proxies.records import ProxyRanking
     from sublayer.nas.proxies.study import StudyReporter
     from sublayer.nas.supernet import SupernetReporter
+    from sublayer.nas.supernet.records import SupernetFigures
     from sublayer.papers.description import Description
     from sublayer.reports import Report
     from sublayer.reproduction import ClaimResult
@@ -253,7 +255,7 @@ def proxies(
     ray: str | None = None,
     plugins: Sequence[str] = (),
     reporter: StudyReporter | None = None,
-) -> dict[str, Any]:
+) -> ProxyRanking:
     """How well proxies rank models of a space that are then trained; the ranking is in out/ranking.json.
 
     changes: as for `search`. names: of the proxies; all if empty. latency: measure each model on this machine, too.
@@ -276,14 +278,13 @@ def proxies(
         return run_study(out, request, pool, latency=latency, plugins=plugins, reporter=reporter)
 
 
-def rank_table(file: str | Path, out: str | Path | None = None) -> dict[str, Any]:
+def rank_table(file: str | Path, out: str | Path | None = None) -> ProxyRanking:
     """How well proxies rank the trained models of a CSV table; written to out/ranking.json if `out` is given."""
     from sublayer.nas.proxies import judging, table
-    from sublayer.runs import sealed_json
 
     ranking = judging.judge(table.read(file), str(file))
     if out:
-        sealed_json.write(Path(out) / "ranking.json", ranking)
+        ranking.write(Path(out) / "ranking.json")
     return ranking
 
 
@@ -302,7 +303,7 @@ def supernet(
     retrain: bool = True,
     reporter: SupernetReporter | None = None,
     **fields: Any,
-) -> dict[str, Any]:
+) -> SupernetFigures:
     """The order of sublayers, searched by gradient: `sublayer.supernet("gpt2", "book.txt", "supernets/book")`.
 
     changes: the base's, train.…, data.… and search.… keys. fields: of the search, as steps, letters, paths. latencies:

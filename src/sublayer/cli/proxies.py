@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -12,6 +12,7 @@ from sublayer.cli.stopping import same_command, when_stopped
 from sublayer.progress import Display
 
 if TYPE_CHECKING:
+    from sublayer.nas.proxies.records import ProxyRanking, RankedProxy
     from sublayer.nas.proxies.study import StudyReporter
 
 
@@ -104,7 +105,7 @@ def proxies(
             )
         else:
             raise ValueError("proxies: name a space or a paper to sample from, or give a ready table with --table FILE")
-    print_json(ranking) if json else _print_tables(ranking)
+    print_json(ranking.dump()) if json else _print_tables(ranking)
 
 
 def _view(display: Display, folder: Path) -> StudyReporter:
@@ -131,7 +132,7 @@ def _stopped(folder: Path) -> str:
     return f"stopped; scores and trainings so far are saved in {folder}. {same_command()}"
 
 
-def _print_tables(ranking: dict[str, Any]) -> None:
+def _print_tables(ranking: ProxyRanking) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -139,37 +140,37 @@ def _print_tables(ranking: dict[str, Any]) -> None:
     from sublayer.runs.wording import plural
 
     console = Console()
-    for models in ranking["sets"]:
-        dropped = f", {models['dropped']} without a perplexity left out" if models["dropped"] else ""
-        console.print(f"{models['set']}: {plural(models['models'], 'model')}{dropped}", highlight=False, markup=False)
+    for models in ranking.sets:
+        dropped = f", {models.dropped} without a perplexity left out" if models.dropped else ""
+        console.print(f"{models.set}: {plural(models.models, 'model')}{dropped}", highlight=False, markup=False)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        rows = [_figures(proxy) for proxy in models["proxies"]]
+        rows = [_figures(proxy) for proxy in models.proxies]
         known = [n for n in range(len(TITLES)) if any(row[n] != "—" for row in rows)]
         table.add_column("proxy", no_wrap=True)
         for n in known:
             table.add_column(TITLES[n], justify="right", no_wrap=True)
-        for proxy, row in zip(models["proxies"], rows, strict=True):
-            table.add_row(Text(f"{proxy['name']} {'↑' if proxy['higher'] else '↓'}"), *(row[n] for n in known))
+        for proxy, row in zip(models.proxies, rows, strict=True):
+            table.add_row(Text(f"{proxy.name} {'↑' if proxy.higher else '↓'}"), *(row[n] for n in known))
         console.print(table)
         console.print()
-    for one in ranking["skipped"]:
-        console.print(f"{one['set']}: {plural(one['models'], 'model')}, too few to rank", highlight=False, markup=False)
+    for one in ranking.skipped:
+        console.print(f"{one.set}: {plural(one.models, 'model')}, too few to rank", highlight=False, markup=False)
 
 
 TITLES = ("Spearman", "95 %", "top 10 %", "30 %", "50 %", "front off", "s/model")
 
 
-def _figures(proxy: dict[str, Any]) -> list[str]:
+def _figures(proxy: RankedProxy) -> list[str]:
     def written(value: float | None, form: str) -> str:
         return "—" if value is None else format(value, form)
 
-    between = "—" if proxy["low"] is None else f"{proxy['low']:.2f}…{proxy['high']:.2f}"
-    common = list(proxy["common"].values()) if proxy["common"] else [None] * 3
+    between = "—" if proxy.low is None else f"{proxy.low:.2f}…{proxy.high:.2f}"
+    common = list(proxy.common.values()) if proxy.common else [None] * 3
     shares = [written(value, ".0%") for value in common]
     return [
-        written(proxy["spearman"], ".3f"),
+        written(proxy.spearman, ".3f"),
         between,
         *shares,
-        written(proxy["front_distance"], ".1%"),
-        written(proxy["seconds"], ".3g"),
+        written(proxy.front_distance, ".1%"),
+        written(proxy.seconds, ".3g"),
     ]

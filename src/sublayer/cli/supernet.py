@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sublayer.nas.supernet import SupernetReporter
+    from sublayer.nas.supernet.records import SupernetFigures
     from sublayer.nas.supernet.searcher import Searcher
 
 
@@ -104,7 +105,7 @@ def supernet(
             retrain=retrain,
             reporter=_view(display, folder),
         )
-    print_json(result) if json else _print_table(result, folder)
+    print_json(result.dump()) if json else _print_table(result, folder)
 
 
 def read_pairs(option: str, text: str) -> dict[str, float]:
@@ -169,35 +170,35 @@ def _stopped(folder: Path) -> str:
     return f"stopped; searches and trainings so far are saved in {folder}. {same_command()}"
 
 
-def _print_table(shown: dict[str, Any], folder: Path) -> None:
+def _print_table(shown: SupernetFigures, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from sublayer.cli.words import coloured
     from sublayer.runs.wording import command
 
-    letters = shown["letters"].replace("-", "")
+    letters = shown.letters.replace("-", "")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("seed", no_wrap=True)
     table.add_column("word", overflow="fold")
     table.add_column("layout", overflow="fold")
     for title in (*(f"#{letter}" for letter in letters), "identities", "perplexity"):
         table.add_column(title, justify="right", no_wrap=True)
-    for point in shown["figure2"]["points"]:
-        word = point["word"]
+    for point in shown.figure2.points:
+        word = point.word
         counts = (str(word.count(letter)) for letter in (*letters, "-"))
-        layout = coloured(point["layout"]) if point["layout"] else "no sublayer"
-        table.add_row(str(point["seed"]), coloured(word), layout, *counts, _written(point["perplexity"]))
-    base, console = shown["base"], Console()
+        layout = coloured(point.layout) if point.layout else "no sublayer"
+        table.add_row(str(point.seed), coloured(word), layout, *counts, _written(point.perplexity))
+    base, console = shown.base, Console()
     if base:
-        known = [one for one in base["perplexities"] if one is not None]
-        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(known) > 1 else _written(base["mean"])
-        _add(table, "base", base["layout"], letters, spread)
-    for point in shown["figure4"]["points"]:
-        _add(table, f"PAR({point['p']:g})", point["layout"], letters, _written(point["perplexity"]))
+        known = [one for one in base.perplexities if one is not None]
+        spread = f"{base.mean:.4g} ± {base.std:.2g}" if len(known) > 1 else _written(base.mean)
+        _add(table, "base", base.layout, letters, spread)
+    for point in shown.figure4.points:
+        _add(table, f"PAR({point.p:g})", point.layout or "", letters, _written(point.perplexity))
     console.print(table)
     _print_thirds(console, shown, letters)
-    for name, why in shown["diverged"].items():
+    for name, why in shown.diverged.items():
         console.print(f"{name} diverged: {why}", highlight=False, markup=False, soft_wrap=True)
     use = f"{folder}/figures.json · {command('runs', folder)}"
     console.print(use, style="dim", highlight=False, markup=False, soft_wrap=True)
@@ -211,10 +212,10 @@ def _add(table: Any, name: str, layout: str, letters: str, perplexity: str) -> N
     table.add_row(name, "", coloured(layout), *counts, "", perplexity)
 
 
-def _print_thirds(console: Console, shown: dict[str, Any], letters: str) -> None:
+def _print_thirds(console: Console, shown: SupernetFigures, letters: str) -> None:
     """The mean number of each letter in each third of the slots."""
     means = (
-        f"{letter} {' · '.join(format(third[letter]['mean'], '.1f') for third in shown['figure3']['thirds'])}"
+        f"{letter} {' · '.join(format(third[letter].mean or 0.0, '.1f') for third in shown.figure3.thirds)}"
         for letter in letters
     )
     console.print(f"mean number in each third: {'   '.join(means)}", highlight=False)

@@ -26,6 +26,7 @@ from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
 from sublayer.nas.proxies.judging import judge
+from sublayer.nas.proxies.records import ProxyRanking
 from sublayer.nas.proxies.scoring import score_all
 from sublayer.nas.space import Space
 from sublayer.nn.config import ConfigError
@@ -96,7 +97,7 @@ def run_study(
     latency: bool = False,
     plugins: Sequence[str] = (),
     reporter: StudyReporter | None = None,
-) -> dict[str, Any]:
+) -> ProxyRanking:
     """Score, train and, if asked to, measure every model, and rank the proxies; finished work is not repeated."""
     study, reporter = Study.begin(out, request), reporter or StudyReporter()
     reporter.begin("scores", request.models)
@@ -184,7 +185,7 @@ class Study:
                     self._latency.add({"number": number, "latency": latency(config)})
                 reporter.done(number)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> ProxyRanking:
         """Write table.csv and ranking.json, and return the ranking."""
         with self.held():
             rows = sorted(
@@ -193,9 +194,9 @@ class Study:
             table.write(self.path / "table.csv", self._columns, [self._cells(row) for row in rows])
             (models,) = table.read(self.path / "table.csv")
             seconds = {name: sum(row["seconds"][name] for row in rows) / len(rows) for name in self._names}
-            ranking = judge([replace(models, seconds=seconds)], str(self.path))
-            ranking["train"] = self.request.train.dump()
-            sealed_json.write(self.path / "ranking.json", ranking)
+            found = judge([replace(models, seconds=seconds)], str(self.path))
+            ranking = found.model_copy(update={"train": self.request.train.dump()})
+            ranking.write(self.path / "ranking.json")
         return ranking
 
     @contextmanager
