@@ -339,5 +339,5 @@ def test_scores_are_called_by_their_split(tmp_path):
     titles = {one["data-label"] for one in read.all("td")}
     assert {"validation loss (nats per token)", "validation bits per byte", "test bits per byte"} <= titles
     assert "difference: the validation loss less that of by hand, below 0 is better" in read.text
-    assert ("2.277 ± 0.027" in read.text, "−0.722 ± 0.078" in read.text) == (True, True)
+    assert ("2.277 ±\u00a00.027" in read.text, "−0.722 ±\u00a00.078" in read.text) == (True, True)
     assert not re.search(r"\d\.\d{6}", read.text.split("The request")[0])

@@ -151,6 +151,7 @@ def _figure(front: Front, dots: Rows, pair: tuple[int, int]) -> Figure:
         _note(front, third, limits),
         look(alt.layer(*layers), 360),
         _key(front, dots, limits),
+        has_legend=False,
     )
 
 
@@ -171,7 +172,7 @@ def _third(objectives: Sequence[ParetoAxis], third: Sequence[int]) -> dict[str, 
     alt, at = altair(), third[0]
     name, ramp = objectives[at].label, alt.Scale(range=list(RAMP), zero=False)
     return {
-        "color": alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(gradientLength=160, titleLimit=300)),
+        "color": alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(tickCount=4, titleLimit=300)),
         "size": alt.Size(_field(at), scale=alt.Scale(range=[36, 150], zero=False), legend=None),
     }
 
