@@ -7,10 +7,6 @@ the same tokens. A table and a page compare the two, and the one that was found 
 Under six minutes on two cores. Run again, it continues from the files in quickstart/.
 """
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +14,16 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import sublayer
-from sublayer.cli import front
-from sublayer.cli.board import Board, progress_of
+from sublayer.cli.comparing import ComparisonView
+from sublayer.cli.front import SearchView
+from sublayer.cli.stopping import stopped_by_signals, when_stopped
 from sublayer.comparison import ComparisonRow, Variant
 from sublayer.measurement import Setting
 from sublayer.nas import SearchResult
 from sublayer.nas.folder import SearchFolder
+from sublayer.nas.records import FrontModel
 from sublayer.nn.model import Model
+from sublayer.progress import Display
 
 TEXT = "stdlib"
 OUT = Path("quickstart")
@@ -55,31 +54,33 @@ TRAINING = {
     "train.eval_tokens": 20_000,
 }
 PROMPT = "class Reader:\n    def __init__(self, name):\n        self.name = name\n\n    def "
-EVERY = 4.0
-"""Seconds between lines of progress where the output is a log; a terminal has bars."""
 console = Console(highlight=False)
 
 
 def main() -> None:
     by_hand = sublayer.config("llama", {**FIXED, **BY_HAND})
     console.print("[bold]The budget[/bold]  what a model designed by hand takes here")
-    with progress("measuring"):
-        budget = sublayer.measure(by_hand, length=LENGTH)[0]
-    limits = f"at most {1e3 * budget.latency:.1f} ms for {LENGTH} tokens and {budget.memory / 1e6:.1f} MB"
-    console.print(f"{by_hand.stacks[''].layout} at {by_hand.dim}: {limits}\n")
+    with Display("measuring"):
+        budget = sublayer.measure(by_hand, length=LENGTH, anyway=True)[0]
+    doubt = f" (a rough figure, as {budget.disturbed})" if budget.disturbed else ""
+    limits = f"{1e3 * budget.latency:.1f} ms for {LENGTH} tokens and {budget.memory / 1e6:.1f} MB"
+    console.print(f"{by_hand.stacks[''].layout} at {by_hand.dim}: {limits}{doubt}\n")
 
     console.print("[bold]The search[/bold]  models within it, by what their sublayers take on this processor")
-    found = fastest(search(budget.latency, budget.memory), by_hand)
-    console.print(f"chosen: {found.stacks[''].layout} at {found.dim}, as many decoder parameters in less time\n")
+    result = search(by_hand, budget.memory)
+    chosen = fastest(result, by_hand)
+    found = Model.Config.parse(chosen.config)
+    console.print(f"chosen: {found.stacks[''].layout} at {found.dim}, {in_the_race(result, chosen)}\n")
 
     console.print("[bold]The training[/bold]  both on the same tokens of Python's own library")
-    with Board() as board, progress("training", trained):
+    view = ComparisonView(Display("preparing the text"))
+    with view.display:
         variants = [Variant("by hand", by_hand), Variant("searched", found)]
-        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": board.begin}
+        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": view.start, "on_phase": view.phase}
         table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, **how)
     console.print(side_by_side(table.rows))
 
-    with progress("writing the report"):
+    with Display("writing the report"):
         page = sublayer.report([OUT / "search", OUT / "comparison"], OUT / "report.html")
     console.print(f"\n[bold]The page[/bold]  {page.path}: {page.charts} charts, opens without a network")
 
@@ -90,69 +91,43 @@ def main() -> None:
     console.print(f"\n[bold]Next[/bold]  sublayer generate {run} --prompt 'import ' · sublayer search --help")
 
 
-def search(latency: float, memory: float) -> SearchResult:
+def search(by_hand: Model.Config, memory: float) -> SearchResult:
     """A search that was begun continues under the budget it began with."""
-    limits = {"latency": latency, "memory": memory}
+    budget, limits = by_hand, {"memory": memory}
     if (OUT / "search" / "search.json").exists():
-        limits = SearchFolder(OUT / "search").read_request().limits
-    with front.view(console.is_terminal) as view, progress("search", searched):
+        begun = SearchFolder(OUT / "search").read_request()
+        budget, limits = begun.budget and Model.Config.parse(begun.budget), begun.limits
+    with Display("starting the search") as display:
         return sublayer.search(
             "llama",
             None,
             OUT / "search",
             {**FIXED, **CHOICES},
             limits=limits,
+            budget=budget,
             objectives="decoder_params,latency",
             setting={"length": LENGTH},
             seconds=1.0,
-            reporter=view,
+            reporter=SearchView(display),
             **SIZE,
         )
 
 
-@contextmanager
-def progress(stage: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Print a line every few seconds while a stage runs: `… search: 120 candidates, 35 s`."""
-    begun, over = time.monotonic(), threading.Event()
-
-    def report() -> None:
-        while not over.wait(EVERY):
-            found = detail()
-            seconds = f"{time.monotonic() - begun:.0f} s"
-            print(f"… {stage}: {found}, {seconds}" if found else f"… {stage}, {seconds}", flush=True)
-
-    if console.is_terminal:
-        yield
-        return
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
-        yield
-    finally:
-        over.set()
-        reporter.join()
-
-
-def searched() -> str:
-    """How far the search is, by its journal."""
-    journal = OUT / "search" / "journal.log"
-    created = journal.read_text(encoding="utf-8").count('"op_code":4') if journal.exists() else 0
-    return f"{created} candidates" if created else "measuring sublayers"
-
-
-def trained() -> str:
-    """How far each training is, by its run."""
-    runs = sorted((OUT / "comparison" / "runs").glob("*"))
-    found = [(run.name, *progress_of(run)) for run in runs]
-    return " · ".join(f"{name} {share:.0%}, loss {loss:.3f}" for name, share, loss in found if share)
-
-
-def fastest(result: SearchResult, by_hand: Model.Config) -> Model.Config:
-    """The fastest of the front with as many decoder parameters; the largest, if none has."""
+def fastest(result: SearchResult, by_hand: Model.Config) -> FrontModel:
+    """The fastest with as many decoder parameters, of those within the budget as measured; the largest, if none has."""
     least = by_hand.cost().decoder_params
-    front = sorted(result.front, key=lambda one: one.values["latency"])
+    front = [one for one in result.front if one.within] or [one for one in result.front if one.within is None]
+    front = sorted(front or result.front, key=lambda one: one.measured_value("latency") or one.values["latency"])
     large = [one for one in front if one.values["decoder_params"] >= least]
-    return Model.Config.parse((large or front[-1:])[0].config)
+    return (large or front[-1:])[0]
+
+
+def in_the_race(result: SearchResult, chosen: FrontModel) -> str:
+    """Its time beside that of the budget, both measured in turn."""
+    limit, latency = result.limits["latency"], chosen.measured_value("latency")
+    if latency is None or chosen.within is None:
+        return f"predicted at most {1e3 * limit:.1f} ms"
+    return f"{1e3 * latency:.1f} ms measured in turn with the first, which sets the limit: at most {1e3 * limit:.1f} ms"
 
 
 def side_by_side(rows: list[ComparisonRow]) -> Table:
@@ -167,4 +142,6 @@ def side_by_side(rows: list[ComparisonRow]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    saved = f"stopped; what is done is saved in {OUT}. Continue by the same command"
+    with stopped_by_signals(), when_stopped(lambda: saved):
+        main()

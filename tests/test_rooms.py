@@ -33,6 +33,7 @@ ORDER = (
     "reports",
     "interop",
     "testing",
+    "progress",
     "api",
     "cli",
 )

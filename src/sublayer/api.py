@@ -5,7 +5,8 @@ The command line calls these functions, so that both do the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sublayer.comparison import ComparisonTable, Variant
     from sublayer.data import Data, DataConfig
     from sublayer.evaluation import Evaluation
-    from sublayer.measurement import Reading
+    from sublayer.measurement import Race, Reading
     from sublayer.nas import SearchReporter, SearchResult, Space
     from sublayer.nas.proxies.records import ProxyRanking
     from sublayer.nas.proxies.study import StudyReporter
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sublayer.reproduction import ClaimResult
     from sublayer.runs import Run
     from sublayer.trained import Trained
+    from sublayer.training.reporters import ProgressReporter
 
 __all__ = [
     "compare",
@@ -43,6 +45,7 @@ __all__ = [
     "measure",
     "names",
     "proxies",
+    "race",
     "rank_table",
     "report",
     "reproduce",
@@ -62,28 +65,30 @@ def train(
     *,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    quiet: bool = False,
+    reporter: ProgressReporter | None = None,
     **fields: Any,
 ) -> Run:
     """Train a paper's model, or one of your own, on a text: `sublayer.train("gpt2", "book.txt", "runs/book", dim=128)`.
 
     data: a file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names:
-    "s.heads", "train.steps", "data.tokenizer".
+    "s.heads", "train.steps", "data.tokenizer". reporter: instead of a bar, or lines in a log.
     """
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
     model, of = split({**(changes or {}), **fields})
-    return train_run(
-        config(name) if isinstance(name, str) else name,
-        _data(data, of["data"]),
-        out,
-        TrainConfig().override(of["train"], "train"),
-        changes=model,
-        processes=processes,
-        plugins=plugins,
-        quiet=quiet,
-    )
+    with _reporting(reporter, quiet) as chosen:
+        return train_run(
+            config(name) if isinstance(name, str) else name,
+            _data(data, of["data"]),
+            out,
+            TrainConfig().override(of["train"], "train"),
+            changes=model,
+            processes=processes,
+            plugins=plugins,
+            reporter=chosen,
+        )
 
 
 def resume(
@@ -93,7 +98,8 @@ def resume(
     step: int | None = None,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    quiet: bool = False,
+    reporter: ProgressReporter | None = None,
 ) -> Run:
     """Continue a run, to the end of its budget or of a larger one: `sublayer.resume(run, {"train.steps": 2000})`."""
     from sublayer.training import resume as resume_run
@@ -102,7 +108,8 @@ def resume(
     _, of = split(changes or {})
     if key := next((key for key in changes or {} if not key.startswith("train.")), None):
         raise ConfigError(f"{key}: a run keeps its model and its data; only train.… keys can change on the way")
-    return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, quiet=quiet)
+    with _reporting(reporter, quiet) as chosen:
+        return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, reporter=chosen)
 
 
 def load(run: str | Path, *, step: int | None = None) -> Trained:
@@ -160,25 +167,47 @@ def measure(
     *models: str | Model.Config,
     changes: Mapping[str, Any] | None = None,
     seconds: float = 3.0,
+    wait: float = 30.0,
+    anyway: bool = False,
     plugins: Sequence[str] = (),
-    on_model: Callable[[int], object] = lambda number: None,
+    on_wait: Callable[[str], object] = lambda why: None,
     **setting: Any,
 ) -> list[Reading]:
     """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`.
 
-    models: papers, files, folders of runs, configs; changes apply to all. on_model: called with the number of each
-    model before it is measured.
+    models: papers, files, folders of runs, configs; changes apply to all. Several are measured in a race. wait: seconds
+    to repeat what other programs disturb; then it is refused, or, with `anyway`, returned with `reading.disturbed`.
+    on_wait: called with what disturbs.
     """
-    from sublayer.measurement import Setting, checks
-    from sublayer.measurement import measure as measure_configs
+    return race(
+        *models, changes=changes, seconds=seconds, wait=wait, anyway=anyway, plugins=plugins, on_wait=on_wait, **setting
+    ).readings
 
-    configs = [model_config(model, changes) for model in models]
-    how, readings = Setting().but(setting), []
-    checks.check(configs, how, seconds)
-    for number, one in enumerate(configs):
-        on_model(number)
-        readings += measure_configs([one], how, seconds=seconds, plugins=plugins)
-    return readings
+
+def race(
+    *models: str | Model.Config,
+    changes: Mapping[str, Any] | None = None,
+    seconds: float = 3.0,
+    wait: float = 30.0,
+    anyway: bool = False,
+    plugins: Sequence[str] = (),
+    on_wait: Callable[[str], object] = lambda why: None,
+    **setting: Any,
+) -> Race:
+    """As `measure`; `ratios` of the result has each model's latency over that of the first, with its interval."""
+    from sublayer.measurement import Race, Setting, checks
+    from sublayer.measurement import measure as measure_configs
+    from sublayer.measurement import race as race_configs
+    from sublayer.measurement.quiet import require_quiet
+
+    configs, how = [model_config(model, changes) for model in models], Setting().but(setting)
+    checks.check(configs, how, seconds, wait)
+    patience: dict[str, Any] = {"seconds": seconds, "wait": wait, "plugins": plugins, "on_wait": on_wait}
+    if len(configs) == 1:  # its time and its memory come from one process
+        found = Race(measure_configs(configs, how, **patience), [[]])
+    else:
+        found = race_configs(configs, how, **patience)
+    return found if anyway else require_quiet(found, wait)
 
 
 def search(
@@ -193,6 +222,7 @@ def search(
     limits: Mapping[str, str | float | None] | None = None,
     setting: Mapping[str, Any] | None = None,
     train: int = 0,
+    budget: str | Model.Config | None = None,
     ray: str | None = None,
     plugins: Sequence[str] = (),
     reporter: SearchReporter | None = None,
@@ -202,7 +232,8 @@ def search(
 
     changes: choices and fixed values of the space, {"dim": "128..512/64", "s.heads": 4}, and train.… and data.… keys.
     rules: such as "f.inner>1.7*dim". train: how many of the front to train on the text. ray: a cluster to score proxies
-    and to train on. how: method, seed, population, iterations, seconds.
+    and to train on. budget: a model whose latency is a limit, and which is measured with the front. how: method, seed,
+    population, iterations, seconds, wait, remeasure.
     """
     from sublayer import executors
     from sublayer.data import prepare
@@ -225,6 +256,7 @@ def search(
     check_numbers(how.get("seed", 0), train, how.get("seconds", 3.0))
     how |= {"objectives": read_goals(objectives), "limits": read_limits(limits or {})}
     how |= {"setting": Setting().but(setting or {}), "train": train}
+    how |= {"budget": model_config(budget) if budget is not None else None}
     training = TrainConfig().override(of["train"], "train")
     text = prepare(_text(data, of["data"])) if data else None
     space = spaces.fit(name if isinstance(name, Space) else spaces.read(name, model, rules), text, model)
@@ -356,6 +388,19 @@ def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how
 
     load_installed_plugins()
     return write_report(folders, out, **how)
+
+
+@contextmanager
+def _reporting(reporter: ProgressReporter | None, quiet: bool) -> Iterator[ProgressReporter]:
+    """The reporter given, or one that shows a training's progress."""
+    if reporter is not None:
+        yield reporter
+        return
+    from sublayer.progress import Display
+    from sublayer.progress.training import training_view
+
+    with Display("preparing", quiet=quiet) as display:
+        yield training_view(display)
 
 
 def _data(name: str, changes: Mapping[str, Any]) -> Data.Config:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sublayer.cli.board import progress_of
+from sublayer.progress.trainings import progress_of
 from tests.training.tiny import TEXT
 
 SMALL = ("dim=16", "layout=(sf)x2", "s.heads=2", "f.inner=32", "train.batch=2", "train.length=16", "train.warmup=1")

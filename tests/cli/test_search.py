@@ -14,6 +14,7 @@ from tests.training.tiny import TEXT
 
 SPACE = ("gpt2", "layout=sf|sff|(sf)x2", "dim=16..64/16", "f.inner=each(32..128/32)", "s.heads=2", "f.inner>dim")
 FEW = ("--population", "10", "--iterations", "2")
+FEWEST = ("--population", "5", "--iterations", "0")
 
 
 class Counted:
@@ -34,17 +35,33 @@ class Counted:
     def predict(self, config):
         return SimpleNamespace(**little.evaluate(config))
 
+    read = predict
+    disturbed = None
 
-def measure(configs, setting, **how):
+    def relearn(self, told):
+        pass
+
+    def knows(self, configs):
+        return True
+
+    def forget(self):
+        return 0
+
+
+def race(configs, setting, **how):
     found = [little.evaluate(config) for config in configs]
     slower = [{**one, "latency": 1.25 * one["latency"]} for one in found]
-    return [SimpleNamespace(**one, low=one["latency"], high=one["latency"], noise=None) for one in slower]
+    readings = [
+        SimpleNamespace(**one, low=one["latency"], high=one["latency"], raw=one["latency"], disturbed=None)
+        for one in slower
+    ]
+    return SimpleNamespace(readings=readings, disturbed=None)
 
 
 @pytest.fixture(autouse=True)
 def device(tmp_path, monkeypatch):
     monkeypatch.setattr(on_device, "Predictor", Counted)
-    monkeypatch.setattr(on_device, "measure", measure)
+    monkeypatch.setattr(on_device, "race", race)
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "book.txt").write_text(TEXT, encoding="utf-8")
@@ -83,6 +100,18 @@ def test_a_model_of_the_front_is_found_and_evaluated_from_another_folder(run, tm
     monkeypatch.chdir(other)
     score = json.loads(run("eval", f"../s/{trained}", "--split", "valid", "--json"))
     assert score
+
+
+def test_a_budget_is_the_limit_and_what_exceeds_it_is_named(run, tmp_path):
+    words = ("search", *SPACE, "vocab=64", "--out", "s", *FEWEST)
+    (tmp_path / "budget.json").write_text(json.dumps(little.space().base.but(dim=32, layout="sf").dump()))
+    result = json.loads(run(*words, "--budget", "budget.json", "--json"))
+    assert result["limits"] == {"latency": result["budget"]["measured"]["latency"]}
+    assert all(one["within"] for one in result["front"] if one["measured"])
+    fastest = min(one["values"]["latency"] for one in result["front"])
+    said = run("search", *SPACE, "vocab=64", "--out", "t", *FEWEST, "--latency-max", f"{1.1 * fastest}s", "--remeasure")
+    above = r"models? (is|are) above the limits as measured \(latency up to [\d.]+ [mµ]s\): \d+"
+    assert re.search(above, " ".join(said.split()))
 
 
 def test_objectives_and_methods(run):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -54,7 +55,7 @@ def asked(out: Path, paper: str, changes: dict[str, Any], processes: int = 1, **
 
 
 def alone(*what: Any, **train: Any) -> Run:
-    return resume(asked(*what, **train), quiet=True)
+    return resume(asked(*what, **train))
 
 
 def check_alike(one: Run, other: Run, tolerance: float = 1e-5) -> None:
@@ -111,7 +112,7 @@ def _work(rank: int, jobs: list[Job], store: Path) -> None:
             rewrite(run, TrainConfig.parse(run.asked["train"]).but(shard=job.shard))
         dist.barrier()
         with pytest.raises(ValueError, match=job.refuses) if job.refuses else nullcontext():
-            resume(job.run, step=4 if job.source else None, quiet=True)
+            resume(job.run, step=4 if job.source else None)
     dist.destroy_process_group()
 
 
@@ -161,7 +162,7 @@ def test_two_processes_take_the_steps_of_one(
         check_alike(Run.open(tmp_path / "drop-ddp"), Run.open(tmp_path / "drop-fsdp"))
     for name, before in [(name, how) for name in ones for how in ("ddp", "fsdp")]:
         copy = shutil.copytree(tmp_path / f"{name}-{before}", tmp_path / f"{name}-{before}-to-1")
-        check_alike(ones[name], resume(copy, step=4, quiet=True))
+        check_alike(ones[name], resume(copy, step=4))
 
 
 KILLS = """
@@ -233,14 +234,17 @@ def test_an_interrupt_stops_all_and_one_goes_on(tmp_path: Path) -> None:
         parent.send_signal(signal.SIGINT)
         _, said = parent.communicate()
     assert seen is not None, said
-    assert not said
+    assert re.fullmatch(
+        rf"stopped at step \d+; saved at step \d+ in {run.path}\. Continue: sublayer resume {run.path} --processes 2\n",
+        said,
+    )
     assert parent.returncode == 130
     for rank in (0, 1):
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / f"pid-{rank}").read_text()), 0)
     steps = run.checkpoints[-1].step + 4
     one = alone(tmp_path / "one", "gpt2", GPT, steps=steps, schedule="constant")
-    check_alike(one, resume(run.path, {"steps": steps}, quiet=True))
+    check_alike(one, resume(run.path, {"steps": steps}))
 
 
 def refused(capfd: pytest.CaptureFixture[str], *words: Any) -> str:

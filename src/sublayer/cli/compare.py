@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from sublayer.cli.comparing import ComparisonView
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import when_stopped
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from sublayer.comparison import ComparisonRow, ComparisonTable, Variant
@@ -73,35 +76,37 @@ def compare(
     json
         Print JSON, which is also in OUT/table.json.
     """
-    import_torch()
-    import sublayer
-    from sublayer import executors
-    from sublayer.cli.board import Board
-    from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
+    view = ComparisonView(Display("starting"))
+    with when_stopped(view.stopped), view.display:
+        import_torch()
+        import sublayer
+        from sublayer import executors
+        from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
 
-    load_plugins(plugin or [])
-    variants = [_variant(word) for word in words if not _is_change(word)]
-    changes = read_overrides(tuple(word for word in words if _is_change(word)))
-    rates = [] if lr is None else [_number("--lr", rate) for rate in lr.split(",")]
-    changes |= {"train.lr": rates[0]} if len(rates) == 1 else {}
-    changes |= {"train.tokens": _count("--tokens", tokens)} if tokens is not None else {}
-    changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
-    changes |= {"train.minutes": minutes} if minutes is not None else {}
-    with executors.pool(ray, workers, plugin or []) as pool, Board() as board:
-        table = sublayer.compare(
-            variants,
-            data,
-            out,
-            changes,
-            seeds=read_seeds(seeds),
-            equal_params=_target(equal_params),
-            lrs=rates if len(rates) > 1 else (),
-            measure=measure,
-            pool=pool,
-            plugins=plugin or [],
-            on_start=board.begin,
-        )
-    print_json(table.dump()) if json else _print_table(table, str(board.folder))
+        load_plugins(plugin or [])
+        variants = [_variant(word) for word in words if not _is_change(word)]
+        changes = read_overrides(tuple(word for word in words if _is_change(word)))
+        rates = [] if lr is None else [_number("--lr", rate) for rate in lr.split(",")]
+        changes |= {"train.lr": rates[0]} if len(rates) == 1 else {}
+        changes |= {"train.tokens": _count("--tokens", tokens)} if tokens is not None else {}
+        changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
+        changes |= {"train.minutes": minutes} if minutes is not None else {}
+        with executors.pool(ray, workers, plugin or []) as pool:
+            table = sublayer.compare(
+                variants,
+                data,
+                out,
+                changes,
+                seeds=read_seeds(seeds),
+                equal_params=_target(equal_params),
+                lrs=rates if len(rates) > 1 else (),
+                measure=measure,
+                pool=pool,
+                plugins=plugin or [],
+                on_start=view.start,
+                on_phase=view.phase,
+            )
+    print_json(table.dump()) if json else _print_table(table, str(view.folder))
 
 
 def _is_change(word: str) -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sublayer.nas.reporters import SearchProgress, SearchReporter
+from sublayer.progress import Display
+from sublayer.progress.trainings import watch
+
 if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
-    from rich.live import Live
+    from rich.console import RenderableType
     from rich.table import Table
 
     from sublayer.nas.records import FrontModel, SearchResult
-    from sublayer.nas.reporters import SearchProgress, SearchReporter
 
 ROWS, ALL = 8, 40
 """Models shown while the front grows, and at the end."""
@@ -22,52 +23,36 @@ EVERY = 0.3
 TITLES = {"decoder_params": "decoder", "params": "params", "flops": "FLOPs"}
 
 
-class LiveView:
-    """A reporter that draws a bar, the speed, and some models of the front, from one end to the other."""
+CANDIDATES = "evaluating candidates"
 
-    def __init__(self, live: Live) -> None:
-        self.live, self.text = live, "measuring sublayers of this device"
-        self.started, self.shown = time.monotonic(), 0.0
+
+class SearchView(SearchReporter):
+    """Shows the phases of a search and, on a terminal, some models of the front, from one end to the other."""
+
+    def __init__(self, display: Display) -> None:
+        self.display, self.shown = display, 0.0
         self.latest: SearchProgress | None = None
 
     def activity(self, text: str) -> None:
-        self.text = text
-        self._show()
+        self.display.update(self.display.done, status=text)
+
+    def phase(self, name: str, done: int, total: int) -> None:
+        if self.latest is None or len(self.latest.trials) == self.latest.total:
+            self.display.reach(name, done, total)
+        else:  # for the next generation: part of evaluating it
+            self.activity(f"{name}: {done} of {total}")
 
     def progress(self, progress: SearchProgress) -> None:
-        if self.latest is None:
-            self.started = time.monotonic()
-        self.latest, self.text = progress, ""
-        if time.monotonic() - self.shown > EVERY or len(progress.trials) == progress.total:
-            self._show()
+        done, self.latest = len(progress.trials), progress
+        if done == progress.recalled or self.display.phase != CANDIDATES:
+            self.display.begin(CANDIDATES, progress.total, done)
+        self.display.update(done, status=f"generation {len(progress.generations)}")
+        now = self.display.clock()
+        if self.display.terminal and (now - self.shown > EVERY or done == progress.total):
+            self.display.below, self.shown = self._front(progress), now
 
-    def _show(self) -> None:
-        self.live.update(self._page(), refresh=True)
-        self.shown = time.monotonic()
-
-    def _page(self) -> Group:
-        from rich.console import Group
-        from rich.text import Text
-
-        parts: list[RenderableType] = [self._bar(self.latest)] if self.latest else []
-        parts += [Text(self.text, style="dim")] if self.text else []
-        parts += [self._front(self.latest)] if self.latest else []
-        return Group(*parts)
-
-    def _bar(self, progress: SearchProgress) -> RenderableType:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        done, seconds = len(progress.trials), max(1e-9, time.monotonic() - self.started)
-        row = Table.grid(padding=(0, 2))
-        speed = f"{(done - progress.recalled) / seconds:.0f} a second"
-        row.add_row(
-            ProgressBar(progress.total, done, width=40),
-            Text(f"{done:,} of {progress.total:,} candidates"),
-            Text(f"{speed}, generation {len(progress.generations)}", style="dim"),
-        )
-        return row
+    def trainings(self, runs: Sequence[Path]) -> None:
+        watch(self.display, [(path.name, path) for path in runs])
 
     def _front(self, progress: SearchProgress) -> RenderableType:
         from rich.console import Group
@@ -88,20 +73,6 @@ class LiveView:
         return Group(title, draw([front_model(trial) for trial in evenly(found, ROWS)], names, {}))
 
 
-@contextmanager
-def view(live: bool) -> Iterator[SearchReporter]:
-    """A reporter for a terminal, or a silent one."""
-    from sublayer.nas.reporters import SearchReporter
-
-    if not live:
-        yield SearchReporter()
-        return
-    from rich.live import Live
-
-    with Live(transient=True, auto_refresh=False) as shown:
-        yield LiveView(shown)  # pyright: ignore[reportReturnType]
-
-
 def print_front(result: SearchResult, folder: str, data: str) -> None:
     from rich.console import Console
     from rich.text import Text
@@ -118,6 +89,8 @@ def print_front(result: SearchResult, folder: str, data: str) -> None:
     console.print(draw(shown, [goal.name for goal in result.objectives], result.limits))
     if len(shown) < len(front):
         console.print(f"{plural(len(front) - len(shown), 'more is', 'more are')} in {folder}/front.json", style="dim")
+    for line in _doubts(result):
+        console.print(line, style="yellow")
     if errors := result.predictor:
         known = {"latency": errors.latency, "memory": errors.memory}
         shares = " and ".join(f"{100 * value:.1f} % in {name}" for name, value in known.items() if value is not None)
@@ -125,6 +98,25 @@ def print_front(result: SearchResult, folder: str, data: str) -> None:
             f"predictions are off by a median of {shares}, on {plural(errors.models, 'model')} measured", style="dim"
         )
     console.print(_next(result, folder, data), markup=False, soft_wrap=True)
+
+
+def _doubts(result: SearchResult) -> list[str]:
+    """What is wrong with the figures: disturbed ones, and models above the limit that they were predicted to meet."""
+    from sublayer.nas.units import write
+    from sublayer.runs.wording import plural
+
+    above = [one for one in result.front if one.within is False]
+    measured = [one.measured.disturbed for one in result.front if one.measured and one.measured.disturbed]
+    lines = []
+    if result.disturbed:
+        lines.append(f"sublayers were measured on a busy machine ({result.disturbed}); predictions may be wrong")
+    if measured:
+        lines.append(f"the front was measured on a busy machine ({measured[0]}); the same command measures it again")
+    if above:
+        numbers = ", ".join(str(one.number) for one in above)
+        most = " and ".join(f"{name} up to {write(name, value)}" for name, value in result.limits.items())
+        lines.append(f"{plural(len(above), 'model is', 'models are')} above the limits as measured ({most}): {numbers}")
+    return lines
 
 
 def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mapping[str, float]) -> Table:
@@ -157,14 +149,16 @@ def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mappin
 
 
 def _reading(model: FrontModel, name: str, limits: Mapping[str, float]) -> Any:
-    """Red where the measurement exceeds the limit that the prediction met."""
+    """Red where the measurement exceeds the limit that the prediction met; in doubt where it was disturbed."""
     from rich.text import Text
 
     from sublayer.nas.units import write
 
     measured = model.measured_value(name)
-    if measured is None:
+    if measured is None or model.measured is None:
         return Text("—", style="dim")
+    if name == "latency" and model.measured.disturbed:
+        return Text(f"{write(name, measured)}?", style="yellow")
     return Text(write(name, measured), style="red" if measured > limits.get(name, measured) else "green")
 
 

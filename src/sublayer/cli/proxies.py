@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import same_command, when_stopped
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from sublayer.nas.proxies.records import ProxyRanking, RankedProxy
@@ -71,64 +72,64 @@ def proxies(
     json
         Print the ranking as JSON.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli.choices import read_choices
-    from sublayer.cli.words import load_plugins, print_json
+    folder = Path(out or f"proxies/{Path(name).stem}")
+    with when_stopped(lambda: _stopped(folder)), Display("starting") as display:
+        import_torch()
+        import sublayer
+        from sublayer.cli.choices import read_choices
+        from sublayer.cli.words import load_plugins, print_json
 
-    load_plugins(plugin or [])
-    if table:
-        if name:
-            raise ValueError(f"--table ranks trained models, so {name!r} has nothing to add; leave one of them out")
-        if proxy or latency:
-            raise ValueError("--table ranks by its own columns; leave --proxy and --latency out")
-        ranking = sublayer.rank_table(table, out or None)
-    elif name:
-        keys, rules = read_choices(changes)
-        ranking = sublayer.proxies(
-            name,
-            data,
-            out or f"proxies/{Path(name).stem}",
-            keys,
-            rules=rules,
-            models=models,
-            names=proxy or (),
-            seed=seed,
-            latency=latency,
-            workers=workers,
-            ray=ray or None,
-            plugins=plugin or (),
-            reporter=bar() if sys.stderr.isatty() else None,
-        )
-    else:
-        raise ValueError("proxies: name a space or a paper to sample from, or give a ready table with --table FILE")
+        load_plugins(plugin or [])
+        if table:
+            if name:
+                raise ValueError(f"--table ranks trained models, so {name!r} has nothing to add; leave one of them out")
+            if proxy or latency:
+                raise ValueError("--table ranks by its own columns; leave --proxy and --latency out")
+            ranking = sublayer.rank_table(table, out or None)
+        elif name:
+            keys, rules = read_choices(changes)
+            ranking = sublayer.proxies(
+                name,
+                data,
+                folder,
+                keys,
+                rules=rules,
+                models=models,
+                names=proxy or (),
+                seed=seed,
+                latency=latency,
+                workers=workers,
+                ray=ray or None,
+                plugins=plugin or (),
+                reporter=_view(display, folder),
+            )
+        else:
+            raise ValueError("proxies: name a space or a paper to sample from, or give a ready table with --table FILE")
     print_json(ranking.dump()) if json else _print_tables(ranking)
 
 
-def bar() -> StudyReporter:
-    """A progress bar for each phase, on the standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+def _view(display: Display, folder: Path) -> StudyReporter:
+    """Shows each phase; trainings by the files of their runs."""
     from sublayer.nas.proxies.study import StudyReporter
+    from sublayer.progress.trainings import watch
 
-    class Bar(StudyReporter):
-        def __init__(self) -> None:
-            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task("", total=None)
-            self.bar.start()
-
+    class View(StudyReporter):
         def begin(self, phase: str, total: int) -> None:
-            self.bar.reset(self.task, description=phase, total=total)
+            display.begin(phase, total)
+            if phase == "trainings":
+                watch(display, [(f"{n:04d}", folder / "runs" / f"{n:04d}") for n in range(total)])
 
         def done(self, number: int) -> None:
-            self.bar.advance(self.task)
+            if not display.watching:
+                display.update(display.done + 1)
 
-        def stop(self) -> None:
-            self.bar.stop()
+    return View()
 
-    return Bar()
+
+def _stopped(folder: Path) -> str:
+    if not (folder / "proxies.json").exists():
+        return f"stopped; nothing is saved yet. {same_command()}"
+    return f"stopped; scores and trainings so far are saved in {folder}. {same_command()}"
 
 
 def _print_tables(ranking: ProxyRanking) -> None:

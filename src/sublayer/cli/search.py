@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import same_command, when_stopped
+from sublayer.progress import Display
 
 
 def search(
@@ -30,6 +32,9 @@ def search(
     memory: int | None = None,
     threads: int | None = None,
     seconds: float = 3.0,
+    budget: str | None = None,
+    wait: float = 30.0,
+    remeasure: Annotated[bool, Parameter(negative="")] = False,
     ray: str | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -82,6 +87,12 @@ def search(
         Number of processor threads; default: one per core.
     seconds
         Longest time to measure each model of the front, in seconds; give more where the device is noisy.
+    budget
+        A paper, config file or run whose latency is the largest allowed; it is measured together with the front.
+    wait
+        Seconds to wait for a quiet machine, before sublayers and again before the front are measured.
+    remeasure
+        Measure sublayers again instead of using what is stored for this device.
     ray
         A Ray cluster to score proxies and to train on: auto, local, or its address. Measurements stay on this device.
     plugin
@@ -89,16 +100,16 @@ def search(
     json
         Print the front as JSON.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli import front
-    from sublayer.cli.choices import read_choices
-    from sublayer.cli.words import load_plugins, print_json
-
-    load_plugins(plugin or [])
-    keys, rules = read_choices(changes)
     folder = out or f"searches/{name}"
-    with front.view(sys.stdout.isatty() and not json) as view:
+    with when_stopped(lambda: _stopped(Path(folder))), Display("starting") as display:
+        import_torch()
+        import sublayer
+        from sublayer.cli import front
+        from sublayer.cli.choices import read_choices
+        from sublayer.cli.words import load_plugins, print_json
+
+        load_plugins(plugin or [])
+        keys, rules = read_choices(changes)
         result = sublayer.search(
             name,
             data or None,
@@ -111,11 +122,21 @@ def search(
             train=train,
             ray=ray,
             plugins=plugin or (),
-            reporter=view,
+            reporter=front.SearchView(display),
             method=method,
             seed=seed,
             population=population,
             iterations=iterations,
             seconds=seconds,
+            budget=budget,
+            wait=wait,
+            remeasure=remeasure,
         )
     print_json(result.to_json()) if json else front.print_front(result, folder, data)
+
+
+def _stopped(folder: Path) -> str:
+    """What a search that was stopped has saved, and how to go on."""
+    if not (folder / "search.json").exists():
+        return f"stopped; nothing is saved yet. {same_command()}"
+    return f"stopped; candidates and trainings so far are saved in {folder}. {same_command()}"

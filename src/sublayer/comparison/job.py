@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,8 @@ from sublayer.data import Data
 from sublayer.evaluation import own_text
 from sublayer.executors.trainings import train_all
 from sublayer.keys import absolute, split
-from sublayer.measurement import Reading, Setting
-from sublayer.measurement import measure as measure_models
+from sublayer.measurement import Reading, Setting, race
+from sublayer.measurement.quiet import WAIT, require_quiet
 from sublayer.nn.model import Model
 from sublayer.plugins import load_installed_plugins
 from sublayer.trained import Trained
@@ -29,6 +31,8 @@ log = logging.getLogger("sublayer.comparison")
 
 OnStart = Callable[[ComparisonRequest, ComparisonFolder], Any]
 """Called with the resolved request, before anything is trained."""
+OnPhase = Callable[[str, int, int], Any]
+"""Called with the name of a phase after the trainings, and how many of how many are done."""
 Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Reading]]
 
 
@@ -46,6 +50,7 @@ def compare(
     pool: executors.Pool | None = None,
     plugins: Sequence[str] = (),
     on_start: OnStart = lambda request, folder: None,
+    on_phase: OnPhase = lambda phase, done, total: None,
 ) -> ComparisonTable:
     """Train variants alike, with each of the seeds, and compare them; continues a comparison that was begun before.
 
@@ -67,8 +72,14 @@ def compare(
         folder.ask(request.dump())
         on_start(request, folder)
         results = train_variants(request, folder, pool or executors.pool())
-        measured = measure_variants(request, folder, _measuring(measure, plugins), setting)
-        table = tabulate(request, results, lambda result: score_test(folder, result), measured)
+        measured = measure_variants(request, folder, _measuring(measure, plugins), setting, on_phase)
+        scored = itertools.count()
+
+        def score(result: SeedResult) -> HeldOutScore | None:
+            on_phase("scoring the test split", next(scored), len(request.variants) * len(request.seeds))
+            return score_test(folder, result)
+
+        table = tabulate(request, results, score, measured)
         table.write(folder.path / TABLE)
     return table
 
@@ -103,9 +114,16 @@ def score_test(folder: ComparisonFolder, result: SeedResult) -> HeldOutScore | N
 
 
 def measure_variants(
-    request: ComparisonRequest, folder: ComparisonFolder, measure: Measure | None, setting: Setting | None
+    request: ComparisonRequest,
+    folder: ComparisonFolder,
+    measure: Measure | None,
+    setting: Setting | None,
+    on_phase: OnPhase,
 ) -> list[MeasuredModel | None]:
-    """Latency and memory on this machine, one model after another; none of them if the machine is too busy."""
+    """Latency and memory on this machine, all models in one race; none of them if the machine is too busy.
+
+    What is not measured is not stored, so the same command tries again.
+    """
     models = [variant.model for variant in request.variants]
     if measure is None:
         return [None] * len(models)
@@ -113,16 +131,16 @@ def measure_variants(
     scores = predicts_text(models[0])
     how = setting or Setting(task="segment" if scores else "prefill", length=length)
 
-    def compute(model: Model.Config) -> dict[str, Any]:
-        reading = measure([model], how)[0]
-        if reading.noise:
-            raise ValueError(reading.noise)
-        return reading.dump()
+    @lru_cache(maxsize=1)
+    def readings() -> Sequence[Reading]:
+        """Of all models, as soon as the first is missing."""
+        on_phase("measuring the models in turn", 0, len(models))
+        return [require_quiet(one, WAIT) for one in measure(models, how)]
 
     try:
         return [
-            folder.figure(f"{how.hash[:12]} {variant.slug}", MeasuredModel, lambda model=variant.model: compute(model))
-            for variant in request.variants
+            folder.figure(f"{how.hash[:12]} {variant.slug}", MeasuredModel, lambda n=n: readings()[n].dump())
+            for n, variant in enumerate(request.variants)
         ]
     except ValueError as error:
         log.warning("latency and memory were not measured: %s", error)
@@ -132,4 +150,4 @@ def measure_variants(
 def _measuring(measure: Measure | bool | None, plugins: Sequence[str]) -> Measure | None:
     if callable(measure):
         return measure
-    return (lambda models, setting: measure_models(models, setting, plugins=plugins)) if measure else None
+    return (lambda models, setting: race(models, setting, wait=WAIT, plugins=plugins).readings) if measure else None

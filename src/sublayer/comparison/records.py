@@ -19,8 +19,11 @@ class Latency(Record):
     """Seconds: the median of repeats, and its interval."""
 
     latency: float
+    """At the device's quiet pace."""
     low: float
     high: float
+    raw: float | None = None
+    """As the clock showed it."""
 
 
 class MeasuredModel(Latency):

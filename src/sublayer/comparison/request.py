@@ -139,7 +139,7 @@ def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
     made = config.override({**({} if "steps" in changes else {"steps": None}), **changes}, "train")
     if made.tokens and not made.steps and made.eval_every is None:
         steps = made.tokens // (made.batch * made.length * made.accumulate)
-        return made.but(eval_every=max(1, steps // 10))
+        return made.but(eval_every=made.tenth_of(steps))
     return made
 
 

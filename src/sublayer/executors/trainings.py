@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -25,6 +25,7 @@ from sublayer.files import cache
 from sublayer.files.atomic import writing
 from sublayer.nn.model import Model
 from sublayer.runs import Notes, Run, sealed_json
+from sublayer.runs.metrics import comparable
 from sublayer.runs.run import ASKED
 from sublayer.training import DivergedError, TrainConfig
 from sublayer.training.budget import Budget, Stopwatch
@@ -58,7 +59,7 @@ def trained(task: Task) -> None:
         try:
             _wait_for(Path(task["out"]))
             run, data = _begun(task, Path(task["out"]))
-            resume(run, quiet=True, prepared=data)
+            resume(run, prepared=data)
         except DivergedError as error:
             with writing(Path(task["out"]) / DIVERGED) as file:
                 file.write(json.dumps({"why": str(error)}).encode())
@@ -94,9 +95,9 @@ def why_diverged(run: Run) -> str | None:
     return sealed_json.read(path, ("why",))["why"] if path.exists() else None
 
 
-def scores(run: Run) -> list[dict[str, Any]]:
-    """The lines of metrics with scores on valid; a training that ended well has some."""
-    lines = [line for line in run.metrics if "valid_loss" in line]
+def scores(run: Run) -> list[Mapping[str, Any]]:
+    """The lines of metrics with scores on valid that can be compared; a training that ended well has some."""
+    lines = comparable(run.metrics)
     if not lines:
         raise ValueError(
             f"{run.metrics.path}: no score on valid in it, though its run has ended; it was damaged or edited, put it "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pathlib import Path
 
 from sublayer.data import Dataset
 from sublayer.executors import Pool
@@ -10,7 +10,6 @@ from sublayer.executors.trainings import train_all
 from sublayer.nas.folder import SearchFolder
 from sublayer.nas.records import FrontModel, SearchResult
 from sublayer.nas.reporters import SearchReporter
-from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 
 RUNS = "runs"
@@ -19,13 +18,8 @@ RUNS = "runs"
 def best(result: SearchResult, count: int) -> list[FrontModel]:
     """The best by the first objective, without those whose measurement exceeds a limit."""
     first = result.objectives[0]
-    within = [one for one in result.front if not exceeded(one, result.limits)]
+    within = [one for one in result.front if one.within is not False]
     return sorted(within, key=lambda one: one.values[first.name], reverse=first.direction == "maximize")[:count]
-
-
-def exceeded(model: FrontModel, limits: Mapping[str, float]) -> list[str]:
-    """The limits that a model's measurement exceeds."""
-    return [name for name, most in limits.items() if (model.measured_value(name) or 0) > most]
 
 
 def train_front(
@@ -52,9 +46,8 @@ def train_front(
         }
         for one in chosen
     ]
-    reporter.activity(f"training {plural(len(tasks), 'model')}")
-    for done, (index, run) in enumerate(train_all(pool, tasks), 1):
+    reporter.trainings([Path(task["out"]) for task in tasks])
+    for index, run in train_all(pool, tasks):
         result = result.replace(chosen[index].number, run=f"{RUNS}/{run.path.name}")
         folder.write_result(result)
-        reporter.activity(f"trained {done} of {plural(len(tasks), 'model')}")
     return result

@@ -9,6 +9,9 @@ from typing import Any
 
 from sublayer.runs.sealed_json import short
 
+AUTO, FINAL_TOKENS = "auto", 100_000
+"""train.eval_tokens where it is not given, and the number of tokens that are then evaluated at the end."""
+
 
 @dataclass(frozen=True)
 class TrainingRequest:
@@ -46,8 +49,8 @@ class TrainingRequest:
 
     @property
     def eval_tokens(self) -> int | None:
-        """Tokens of valid that are scored during training; None: all."""
-        return self.train["eval_tokens"]
+        """Tokens of valid that are scored at the end of a training; None: all."""
+        return FINAL_TOKENS if self.train["eval_tokens"] == AUTO else self.train["eval_tokens"]
 
     @property
     def objective(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,12 @@ class Run:
     @property
     def clock(self) -> Lines:
         return Lines(self.path / "clock.jsonl")
+
+    def add_time(self, step: int, seconds: float) -> None:
+        """A line of the clock: seconds of training after a step, and the time of day. Metrics have no times in them, so
+        that a run which is resumed has the same ones."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.clock.add({"step": step, "seconds": round(seconds, 3), "time": now})
 
     @property
     def seconds(self) -> float:

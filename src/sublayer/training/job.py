@@ -22,7 +22,7 @@ from sublayer.training.budget import Stopwatch
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World, find_device, started
 from sublayer.training.loop import train_on
-from sublayer.training.reporters import ProgressReporter, TensorBoard, make_reporter
+from sublayer.training.reporters import ProgressReporter, TensorBoard
 from sublayer.training.trainee import Trainee, make_batches
 from sublayer.training.vocabulary import fit_vocab
 
@@ -41,13 +41,13 @@ def train(
     changes: Mapping[str, Any] | None = None,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    reporter: ProgressReporter | None = None,
 ) -> Run:
     """Train a model on a text or a task, in a new folder; it takes their vocabulary, then `changes` are made to it."""
     settings = config or TrainConfig()
     prepared = prepare_for(model, data, out, settings, processes)
     run = begin(model, data, out, settings, changes or {}, processes, prepared=prepared)
-    return resume(run, processes=processes, plugins=plugins, quiet=quiet, prepared=prepared)
+    return resume(run, processes=processes, plugins=plugins, reporter=reporter, prepared=prepared)
 
 
 def prepare_for(
@@ -106,14 +106,13 @@ def resume(
     step: int | None = None,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
     prepared: Data | None = None,
     reporter: ProgressReporter | None = None,
 ) -> Run:
     """Continue a run from its last checkpoint, or from the one after `step` steps, to the end of its budget.
 
     changes: to train's fields that may change on the way, such as a larger `steps`. plugins: modules that other
-    processes must import, too. prepared: the run's data, where the caller has it. reporter: instead of a bar or JSON.
+    processes must import, too. prepared: the run's data, where the caller has it.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
@@ -125,10 +124,10 @@ def resume(
     if processes > 1:
         with run.held():
             pass  # raises at once if another process holds it
-        launch.launch(run.path, processes, step, plugins, quiet)
+        launch.launch(run.path, processes, step, plugins, reporter or ProgressReporter())
         return run
-    with launch.reporting():
-        return _train_here(run, config, step, reporter or make_reporter(quiet), prepared)
+    with launch.reporting() as to_launcher:
+        return _train_here(run, config, step, to_launcher or reporter or ProgressReporter(), prepared)
 
 
 def _train_here(
@@ -157,7 +156,7 @@ def _resume(
         run.clock.mend()
     watch = Stopwatch(run.seconds)
     if world.main:
-        reporter.start(title(run, data, trainee))
+        reporter.start(title(run, data, trainee), config.steps)
     begun = trainee.progress.step
     try:
         ended = train_on(trainee, run, config, data, world, watch, reporter)

@@ -22,6 +22,7 @@ from sublayer.data import DataConfig, Windows, prepare
 from sublayer.executors import Pool
 from sublayer.executors.trainings import train_all, why_diverged
 from sublayer.measurement import Setting, measure
+from sublayer.measurement.quiet import WAIT, require_quiet
 from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
@@ -33,6 +34,7 @@ from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.runs import Run, sealed_json
 from sublayer.runs.lines import Lines
+from sublayer.runs.metrics import comparable
 from sublayer.training import TrainConfig
 
 REQUEST = "proxies.json"
@@ -87,8 +89,6 @@ class StudyReporter:
     def done(self, number: int) -> None:
         """A model is done, now or in an earlier call."""
 
-    def stop(self) -> None: ...
-
 
 def run_study(
     out: Path | str,
@@ -101,20 +101,22 @@ def run_study(
 ) -> ProxyRanking:
     """Score, train and, if asked to, measure every model, and rank the proxies; finished work is not repeated."""
     study, reporter = Study.begin(out, request), reporter or StudyReporter()
-    try:
-        reporter.begin("scores", request.models)
-        study.score(pool, reporter)
-        reporter.begin("trainings", request.models)
-        study.train(pool, reporter)
-        ranking = study.finish()
-        if not latency:
-            return ranking
-        setting = Setting(length=request.train.length)
-        reporter.begin("latencies", request.models)
-        study.measure(lambda config: measure([config], setting, plugins=plugins)[0].latency, reporter)
-        return study.finish()
-    finally:
-        reporter.stop()
+    reporter.begin("scores", request.models)
+    study.score(pool, reporter)
+    reporter.begin("trainings", request.models)
+    study.train(pool, reporter)
+    ranking = study.finish()
+    if not latency:
+        return ranking
+    setting = Setting(length=request.train.length)
+    reporter.begin("latencies", request.models)
+    study.measure(lambda config: _latency(config, setting, plugins), reporter)
+    return study.finish()
+
+
+def _latency(config: Model.Config, setting: Setting, plugins: Sequence[str]) -> float:
+    (found,) = measure([config], setting, wait=WAIT, plugins=plugins)
+    return require_quiet(found, WAIT).latency
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ class Study:
     def _cells(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row of the table; a model that diverged has no perplexity."""
         run = Run.open(self._run(row["number"]))
-        losses = [line["valid_loss"] for line in run.metrics if "valid_loss" in line]
+        losses = [line["valid_loss"] for line in comparable(run.metrics)]
         if not losses and not why_diverged(run):
             raise ValueError(f"{run.path}: no loss on valid was measured; use a text with more of it")
         loss = None if why_diverged(run) else min(losses)

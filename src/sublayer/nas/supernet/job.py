@@ -68,10 +68,7 @@ def search(
         if not folder.check(request):  # another process may have begun it meanwhile
             folder.begin(request, environment(World(train.device).device), text.tokenizer)
         folder.write_request(request)
-        try:
-            return _search(folder, seeds, par, retrained, reporter)
-        finally:
-            reporter.stop()
+        return _search(folder, seeds, par, retrained, reporter)
 
 
 def _search(
@@ -82,8 +79,8 @@ def _search(
     results = [search_seed(folder, seed, data, reporter) for seed in seeds]
     scores: list[dict[str, Any]] = []
     planned = list(retrainings(stack_of(base).layout, results, seeds, par)) if retrained else []
-    for number, one in enumerate(planned, 1):
-        reporter.retrain(one.name, one.layout, number, len(planned))
+    reporter.retrainings([one.name for one in planned])
+    for one in planned:
         scores.append(retrain(folder, one))
         reporter.scored(scores[-1])
     result = figures(stack_of(base), letters, results, scores)
