@@ -132,7 +132,7 @@ def in_the_race(result: SearchResult, chosen: FrontModel) -> str:
 
 def side_by_side(rows: list[ComparisonRow]) -> Table:
     table = Table.grid("", *(Column(justify="right") for _ in range(5)), padding=(0, 3))
-    table.add_row("", "layout", "decoder", "bits/byte", "ms", "MB", style="bold")
+    table.add_row("", "layout", "decoder", "test bits/byte", "ms, measured", "MB, measured", style="bold")
     for row in rows:
         bits = "—" if row.test is None or row.test.bits_per_byte is None else f"{row.test.bits_per_byte.mean:.3f}"
         speed = "—" if row.latency is None else f"{1e3 * row.latency.latency:.1f}"

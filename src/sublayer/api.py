@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sublayer import models
 from sublayer.keys import absolute, split
+from sublayer.models import config
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.papers import registry
-from sublayer.papers.named import config, names
+from sublayer.papers.named import names
 from sublayer.plugins import load_installed_plugins, load_plugin
 
 if TYPE_CHECKING:
@@ -71,16 +73,21 @@ def train(
 ) -> Run:
     """Train a paper's model, or one of your own, on a text: `sublayer.train("gpt2", "book.txt", "runs/book", dim=128)`.
 
-    data: a file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names:
-    "s.heads", "train.steps", "data.tokenizer". reporter: instead of a bar, or lines in a log.
+    name: of a paper, a config file, a run or a candidate of a search (`searches/x#294`); the run records it. data: a
+    file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names: "s.heads",
+    "train.steps", "data.tokenizer". reporter: instead of a bar, or lines in a log.
     """
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
     model, of = split({**(changes or {}), **fields})
+    origin = None
+    if isinstance(name, str):
+        found = models.find(name)
+        name, origin = found.config, found.name
     with _reporting(reporter, quiet) as chosen:
         return train_run(
-            config(name) if isinstance(name, str) else name,
+            name,
             _data(data, of["data"]),
             out,
             TrainConfig().override(of["train"], "train"),
@@ -88,6 +95,7 @@ def train(
             processes=processes,
             plugins=plugins,
             reporter=chosen,
+            origin=origin,
         )
 
 
@@ -140,7 +148,8 @@ def describe(
 ) -> Description:
     """A member of the family, its cost, and its difference to its parent or to `diff`: `sublayer.describe("llama")`.
 
-    length, memory: new and remembered tokens of the pass whose FLOPs are counted.
+    name: of a paper, a config file, a run or a candidate of a search (`searches/x#294`). length, memory: new and
+    remembered tokens of the pass whose FLOPs are counted.
     """
     import sublayer.generation  # noqa: F401  registers its fast paths
     from sublayer.papers.chosen_paths import chosen_paths
@@ -148,18 +157,19 @@ def describe(
 
     if length < 1 or (memory or 0) < 0:
         raise ValueError(f"length {length}, memory {memory}: count at least 1 new token and no fewer than 0 remembered")
-    made, entry = config(name, changes), registry.PAPERS.get(name)
-    against = diff or (entry.parent if entry else None)
+    found, entry = models.find(name), registry.PAPERS.get(name)
+    made = found.config.but(changes) if changes else found.config
+    origin = found.run.request.origin if found.run else None
+    against = diff or (entry.parent if entry else origin if origin in registry.PAPERS else None)
     differs = config(against).diff(made) if against else {}
-    return Description(name, made, made.cost(length, memory), entry, against, differs, chosen_paths(made))
+    figures = found.point.figures() if found.point else ()
+    paths = chosen_paths(made)
+    return Description(found.name, made, made.cost(length, memory), entry, against, differs, paths, origin, figures)
 
 
 def model_config(model: str | Model.Config, changes: Mapping[str, Any] | None = None) -> Model.Config:
-    """The config of a paper, a file or the folder of a run, or the one given; with changes."""
-    from sublayer.runs import Run
-
-    if isinstance(model, str):
-        model = Run.open(model).model_config if (Path(model) / "run.json").exists() else config(model)
+    """The config of a paper, a file, a run or a candidate of a search, or the one given; with changes."""
+    model = config(model) if isinstance(model, str) else model
     return model.but(changes) if changes else model
 
 
@@ -175,9 +185,9 @@ def measure(
 ) -> list[Reading]:
     """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`.
 
-    models: papers, files, folders of runs, configs; changes apply to all. Several are measured in a race. wait: seconds
-    to repeat what other programs disturb; then it is refused, or, with `anyway`, returned with `reading.disturbed`.
-    on_wait: called with what disturbs.
+    models: papers, files, folders of runs, candidates of a search (`searches/x#294`), configs; changes apply to all.
+    Several are measured in a race. wait: seconds to repeat what other programs disturb; then it is refused, or, with
+    `anyway`, returned with `reading.disturbed`. on_wait: called with what disturbs.
     """
     return race(
         *models, changes=changes, seconds=seconds, wait=wait, anyway=anyway, plugins=plugins, on_wait=on_wait, **setting
@@ -383,11 +393,23 @@ def reproduce(claim: str, out: str | Path = "", changes: Mapping[str, Any] | Non
 
 
 def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how: Any) -> Report:
-    """One page about folders of runs, searches and comparisons: `sublayer.report(["runs"], "report.html")`."""
+    """One page about folders of runs, searches and comparisons: `sublayer.report(["runs"], "report.html")`.
+
+    A candidate (`searches/x#294`) stands for its run if the search trained it, else for its search.
+    """
     from sublayer.reports import report as write_report
 
     load_installed_plugins()
-    return write_report(folders, out, **how)
+    return write_report([_folder(one) for one in folders], out, **how)
+
+
+def _folder(name: str | Path) -> str | Path:
+    if not models.is_point(str(name)):
+        return name
+    from sublayer.nas.point import read_point
+
+    point = read_point(str(name))
+    return point.run or point.folder
 
 
 @contextmanager

@@ -69,6 +69,7 @@ def compare(
     how: dict[str, Any] = {"seeds": seeds, "equal_params": equal_params, "lrs": lrs}
     request = resolve(several, text, folder.path, model, of["train"], **how)
     with folder.held():
+        request = request.called_as(folder.read_asked(), [one.name for one in several if not one.words])
         folder.ask(request.dump())
         on_start(request, folder)
         results = train_variants(request, folder, pool or executors.pool())

@@ -43,6 +43,7 @@ def train_front(
             "train": config.dump(),
             "out": str(folder.path / RUNS / f"{one.number:04d}"),
             "text": text.hash,
+            "origin": f"{folder.path}#{one.number}",
         }
         for one in chosen
     ]
