@@ -73,8 +73,7 @@ def test_one_line(refuse, words, answer, tmp_path, monkeypatch):
         ),
         (
             "mine.toml",
-            'kind = "decoder"\nvocab = 9\ndim = 8\nhead = "mine"\n'
-            '[stack]\nkind = "plain"\nlayout = "s"\nalphabet.s = "glu"',
+            'kind="decoder"\nvocab=9\ndim=8\nhead="mine"\n[stack]\nkind="plain"\nlayout="s"\nalphabet.s="glu"',
             r"head: unknown head kind 'mine'; .*; for a kind of your own, add --plugin MODULE",
         ),
         ("bytes.json", b"\xff\xfe", r"bytes\.json: cannot be read"),
