@@ -10,18 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sublayer import models
 from sublayer.keys import absolute, split
+from sublayer.models import config
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.papers import registry
-from sublayer.papers.named import config, names
+from sublayer.papers.named import names
 from sublayer.plugins import load_installed_plugins, load_plugin
 
 if TYPE_CHECKING:
     from sublayer.comparison import ComparisonTable, Variant
     from sublayer.data import Data, DataConfig
     from sublayer.evaluation import Evaluation
-    from sublayer.measurement import Reading
+    from sublayer.measurement import Race, Reading
     from sublayer.nas import SearchReporter, SearchResult, Space
     from sublayer.nas.proxies.records import ProxyRanking
     from sublayer.nas.proxies.study import StudyReporter
@@ -45,6 +47,7 @@ __all__ = [
     "measure",
     "names",
     "proxies",
+    "race",
     "rank_table",
     "report",
     "reproduce",
@@ -70,16 +73,21 @@ def train(
 ) -> Run:
     """Train a paper's model, or one of your own, on a text: `sublayer.train("gpt2", "book.txt", "runs/book", dim=128)`.
 
-    data: a file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names:
-    "s.heads", "train.steps", "data.tokenizer". reporter: instead of a bar, or lines in a log.
+    name: of a paper, a config file, a run or a candidate of a search (`searches/x#294`); the run records it. data: a
+    file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names: "s.heads",
+    "train.steps", "data.tokenizer". reporter: instead of a bar, or lines in a log.
     """
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
     model, of = split({**(changes or {}), **fields})
+    origin = None
+    if isinstance(name, str):
+        found = models.find(name)
+        name, origin = found.config, found.name
     with _reporting(reporter, quiet) as chosen:
         return train_run(
-            config(name) if isinstance(name, str) else name,
+            name,
             _data(data, of["data"]),
             out,
             TrainConfig().override(of["train"], "train"),
@@ -87,6 +95,7 @@ def train(
             processes=processes,
             plugins=plugins,
             reporter=chosen,
+            origin=origin,
         )
 
 
@@ -139,7 +148,8 @@ def describe(
 ) -> Description:
     """A member of the family, its cost, and its difference to its parent or to `diff`: `sublayer.describe("llama")`.
 
-    length, memory: new and remembered tokens of the pass whose FLOPs are counted.
+    name: of a paper, a config file, a run or a candidate of a search (`searches/x#294`). length, memory: new and
+    remembered tokens of the pass whose FLOPs are counted.
     """
     import sublayer.generation  # noqa: F401  registers its fast paths
     from sublayer.papers.chosen_paths import chosen_paths
@@ -147,18 +157,19 @@ def describe(
 
     if length < 1 or (memory or 0) < 0:
         raise ValueError(f"length {length}, memory {memory}: count at least 1 new token and no fewer than 0 remembered")
-    made, entry = config(name, changes), registry.PAPERS.get(name)
-    against = diff or (entry.parent if entry else None)
+    found, entry = models.find(name), registry.PAPERS.get(name)
+    made = found.config.but(changes) if changes else found.config
+    origin = found.run.request.origin if found.run else None
+    against = diff or (entry.parent if entry else origin if origin in registry.PAPERS else None)
     differs = config(against).diff(made) if against else {}
-    return Description(name, made, made.cost(length, memory), entry, against, differs, chosen_paths(made))
+    figures = found.point.figures() if found.point else ()
+    paths = chosen_paths(made)
+    return Description(found.name, made, made.cost(length, memory), entry, against, differs, paths, origin, figures)
 
 
 def model_config(model: str | Model.Config, changes: Mapping[str, Any] | None = None) -> Model.Config:
-    """The config of a paper, a file or the folder of a run, or the one given; with changes."""
-    from sublayer.runs import Run
-
-    if isinstance(model, str):
-        model = Run.open(model).model_config if (Path(model) / "run.json").exists() else config(model)
+    """The config of a paper, a file, a run or a candidate of a search, or the one given; with changes."""
+    model = config(model) if isinstance(model, str) else model
     return model.but(changes) if changes else model
 
 
@@ -166,25 +177,47 @@ def measure(
     *models: str | Model.Config,
     changes: Mapping[str, Any] | None = None,
     seconds: float = 3.0,
+    wait: float = 30.0,
+    anyway: bool = False,
     plugins: Sequence[str] = (),
-    on_model: Callable[[int], object] = lambda number: None,
+    on_wait: Callable[[str], object] = lambda why: None,
     **setting: Any,
 ) -> list[Reading]:
     """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`.
 
-    models: papers, files, folders of runs, configs; changes apply to all. on_model: called with the number of each
-    model before it is measured.
+    models: papers, files, folders of runs, candidates of a search (`searches/x#294`), configs; changes apply to all.
+    Several are measured in a race. wait: seconds to repeat what other programs disturb; then it is refused, or, with
+    `anyway`, returned with `reading.disturbed`. on_wait: called with what disturbs.
     """
-    from sublayer.measurement import Setting, checks
-    from sublayer.measurement import measure as measure_configs
+    return race(
+        *models, changes=changes, seconds=seconds, wait=wait, anyway=anyway, plugins=plugins, on_wait=on_wait, **setting
+    ).readings
 
-    configs = [model_config(model, changes) for model in models]
-    how, readings = Setting().but(setting), []
-    checks.check(configs, how, seconds)
-    for number, one in enumerate(configs):
-        on_model(number)
-        readings += measure_configs([one], how, seconds=seconds, plugins=plugins)
-    return readings
+
+def race(
+    *models: str | Model.Config,
+    changes: Mapping[str, Any] | None = None,
+    seconds: float = 3.0,
+    wait: float = 30.0,
+    anyway: bool = False,
+    plugins: Sequence[str] = (),
+    on_wait: Callable[[str], object] = lambda why: None,
+    **setting: Any,
+) -> Race:
+    """As `measure`; `ratios` of the result has each model's latency over that of the first, with its interval."""
+    from sublayer.measurement import Race, Setting, checks
+    from sublayer.measurement import measure as measure_configs
+    from sublayer.measurement import race as race_configs
+    from sublayer.measurement.quiet import require_quiet
+
+    configs, how = [model_config(model, changes) for model in models], Setting().but(setting)
+    checks.check(configs, how, seconds, wait)
+    patience: dict[str, Any] = {"seconds": seconds, "wait": wait, "plugins": plugins, "on_wait": on_wait}
+    if len(configs) == 1:  # its time and its memory come from one process
+        found = Race(measure_configs(configs, how, **patience), [[]])
+    else:
+        found = race_configs(configs, how, **patience)
+    return found if anyway else require_quiet(found, wait)
 
 
 def search(
@@ -199,6 +232,7 @@ def search(
     limits: Mapping[str, str | float | None] | None = None,
     setting: Mapping[str, Any] | None = None,
     train: int = 0,
+    budget: str | Model.Config | None = None,
     ray: str | None = None,
     plugins: Sequence[str] = (),
     reporter: SearchReporter | None = None,
@@ -208,7 +242,8 @@ def search(
 
     changes: choices and fixed values of the space, {"dim": "128..512/64", "s.heads": 4}, and train.… and data.… keys.
     rules: such as "f.inner>1.7*dim". train: how many of the front to train on the text. ray: a cluster to score proxies
-    and to train on. how: method, seed, population, iterations, seconds.
+    and to train on. budget: a model whose latency is a limit, and which is measured with the front. how: method, seed,
+    population, iterations, seconds, wait, remeasure.
     """
     from sublayer import executors
     from sublayer.data import prepare
@@ -231,6 +266,7 @@ def search(
     check_numbers(how.get("seed", 0), train, how.get("seconds", 3.0))
     how |= {"objectives": read_goals(objectives), "limits": read_limits(limits or {})}
     how |= {"setting": Setting().but(setting or {}), "train": train}
+    how |= {"budget": model_config(budget) if budget is not None else None}
     training = TrainConfig().override(of["train"], "train")
     text = prepare(_text(data, of["data"])) if data else None
     space = spaces.fit(name if isinstance(name, Space) else spaces.read(name, model, rules), text, model)
@@ -357,11 +393,23 @@ def reproduce(claim: str, out: str | Path = "", changes: Mapping[str, Any] | Non
 
 
 def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how: Any) -> Report:
-    """One page about folders of runs, searches and comparisons: `sublayer.report(["runs"], "report.html")`."""
+    """One page about folders of runs, searches and comparisons: `sublayer.report(["runs"], "report.html")`.
+
+    A candidate (`searches/x#294`) stands for its run if the search trained it, else for its search.
+    """
     from sublayer.reports import report as write_report
 
     load_installed_plugins()
-    return write_report(folders, out, **how)
+    return write_report([_folder(one) for one in folders], out, **how)
+
+
+def _folder(name: str | Path) -> str | Path:
+    if not models.is_point(str(name)):
+        return name
+    from sublayer.nas.point import read_point
+
+    point = read_point(str(name))
+    return point.run or point.folder
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from sublayer.generation import Beam, Sampling, beam_search, generate, stream
 from sublayer.generation.engine import OnStep
 from sublayer.nn.model import Model
 from sublayer.objectives import Objective, choose
+from sublayer.plugins import hinting
 from sublayer.runs import Run
 from sublayer.runs.run import ASKED
 from sublayer.runs.weights import load_weights, weights_of
@@ -43,9 +44,9 @@ class Trained:
     def objective(self, data: Data.Config) -> Objective:
         """What the model is scored by on some data: what it was trained by, or what it learns from such data."""
         trained_by = self.run.request.objective
-        named = (
-            None if trained_by is None else Objective.Config.parse(trained_by, f"{self.run.path / ASKED}: objective")
-        )
+        with hinting(self.run.request.plugins):
+            path = f"{self.run.path / ASKED}: objective"
+            named = None if trained_by is None else Objective.Config.parse(trained_by, path)
         if named is not None and named.needs != data.gives:
             named = None
         return choose(self.model.config, data, named).build(self.model)

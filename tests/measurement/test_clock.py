@@ -1,87 +1,150 @@
 """Timing, on a clock that the tests turn themselves."""
 
+from itertools import repeat
+from statistics import median
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sublayer.measurement import clock
+from sublayer.measurement.clock import Lap, Runner, Watch, timed
+from sublayer.measurement.counters import ProcessCounters
+from sublayer.measurement.pace import Pace, Shares
+
+SECOND, NOTHING = repeat(1.0), repeat(0.0)
 
 
-class Turned:
-    """A clock that work moves on."""
+class Device:
+    """A clock that work moves on, and counters of what work waited for.
 
-    def __init__(self, times):
-        self.now, self.times, self.runs = 0.0, iter(times), 0
+    times: seconds of each run. waits: seconds of each run without a processor. slowdown: of everything, at a moment.
+    """
 
-    def __call__(self):
-        return self.now
+    def __init__(self, times=SECOND, waits=NOTHING, slowdown=lambda now: 1.0):
+        self.now, self.cpu, self.waited = 0.0, 0.0, 0.0
+        self.times, self.waits, self.slowdown = iter(times), iter(waits), slowdown
+        self.runs = self.references = 0
+        self.watch = Watch(lambda: self.now, lambda: ProcessCounters(self.cpu, self.waited, 0))
 
     def work(self):
         self.runs += 1
-        self.now += next(self.times)
+        took, waited = next(self.times) * self.slowdown(self.now), next(self.waits)
+        self.now, self.cpu, self.waited = self.now + took + waited, self.cpu + took, self.waited + waited
 
+    def component(self):
+        self.references += 1
+        took = 0.1 * self.slowdown(self.now)
+        self.now, self.cpu = self.now + took, self.cpu + took
+
+    @property
     def reference(self):
-        self.now += 0.25
+        return dict.fromkeys(("products", "stream", "calls"), self.component)
 
+    def time(self, tolerance=0.01, seconds=1e9):
+        (timing,) = timed([Runner(self.work)], self.reference, tolerance=tolerance, seconds=seconds, watch=self.watch)
+        return timing
 
-def steady(seconds):
-    while True:
-        yield seconds
+    def seconds(self, **how):
+        timing = self.time(**how)
+        return median(timing.at_pace(Pace(0.1, 0.1, 0.1)))
 
 
 def test_equal_runs_end_after_the_least_number_of_repeats():
-    turned = Turned(steady(1.0))
-    timing = clock.timed(turned.work, turned.reference, tolerance=0.01, seconds=1e9, now=turned)
-    assert timing == clock.Timing(1.0, 1.0, 1.0, clock.LEAST, 0.25)
-    assert turned.runs == clock.LEAST + clock.WARM_UP
+    device = Device()
+    timing = device.time()
+    assert timing.at_pace(timing.pace) == pytest.approx([1.0] * clock.LEAST)
+    assert list(timing.pace) == pytest.approx([0.1] * 3)
+    assert device.runs == clock.LEAST + clock.WARM_UP
 
 
 def test_spread_asks_for_more_repeats_until_the_time_is_over():
-    turned = Turned(1.0 + 0.5 * (n % 2) for n in range(10**6))
-    timing = clock.timed(turned.work, turned.reference, tolerance=0.01, seconds=100, now=turned)
-    assert timing.repeats > 5 * clock.LEAST
-    assert 1.0 <= timing.low <= timing.median <= timing.high <= 1.5
+    timing = Device(1.0 + 0.5 * (n % 2) for n in range(10**6)).time(seconds=100)
+    assert len(timing.repeats) > 5 * clock.LEAST
+    low, high = clock.interval(timing.at_pace(timing.pace))
+    assert 1.0 <= low <= high <= 1.5 + 1e-9
 
 
 def test_one_bad_second_does_not_move_the_median():
-    turned = Turned([1.0] * 5 + [60.0] + [1.0] * 10**4)
-    timing = clock.timed(turned.work, turned.reference, tolerance=0.01, seconds=1000, now=turned)
-    assert timing.median == 1.0
+    assert Device([1.0] * 5 + [60.0] + [1.0] * 10**4).seconds(seconds=1000) == pytest.approx(1.0)
+
+
+def test_a_run_that_waited_for_a_processor_is_discarded_and_taken_again():
+    device = Device(waits=[0.0] * 4 + [3.0] + [0.0] * 100)
+    timing = device.time()
+    assert len(timing.repeats) == len(timing.clean) == clock.LEAST
+    (discarded,) = timing.discarded
+    assert discarded.lap.wall == pytest.approx(4.0)
+    assert discarded.lap.seconds == pytest.approx(1.0)
+    assert timing.at_pace(timing.pace) == pytest.approx([1.0] * clock.LEAST)
+
+
+def test_where_every_run_waits_all_are_used_without_the_time_they_waited():
+    timing = Device(waits=repeat(2.0)).time(seconds=50)
+    assert timing.clean == []
+    assert timing.rounds == [None] * len(timing.repeats)
+    assert timing.at_pace(timing.pace) == pytest.approx([1.0] * len(timing.repeats))
+
+
+def test_each_run_is_corrected_by_the_reference_around_it():
+    halfway = Device(slowdown=lambda now: 1.0 if now < 12 else 2.0)
+    assert halfway.seconds() == pytest.approx(1.0, rel=0.01)
+    assert Device(slowdown=lambda now: 3.0).seconds() == pytest.approx(1.0)
+
+
+def test_only_what_slows_its_kind_of_work_slows_a_model():
+    quiet, now = Pace(0.1, 0.1, 0.1), Pace(0.2, 0.8, 0.1)
+    assert now.slowdown(quiet, Shares(1.0, 0.0, 0.0)) == pytest.approx(2.0)
+    assert now.slowdown(quiet, Shares(0.0, 0.0, 1.0)) == pytest.approx(1.0)
+    assert now.slowdown(quiet, Shares(0.5, 0.5, 0.0)) == pytest.approx(4.0)
+    assert list(Shares.of(seconds=1.0, products=0.2, stream=0.3)) == pytest.approx([0.2, 0.3, 0.5])
+    assert list(Shares.of(seconds=1.0, products=3.0, stream=1.0)) == pytest.approx([0.75, 0.25, 0.0])
 
 
 def test_what_is_prepared_is_not_timed():
-    turned = Turned(steady(1.0))
+    device = Device()
 
     def prepare():
-        turned.now += 100.0
+        device.now += 100.0
 
-    timing = clock.timed(turned.work, turned.reference, prepare, tolerance=0.01, seconds=1e9, now=turned)
-    assert timing.median == 1.0
+    (timing,) = timed([Runner(device.work, prepare)], device.reference, tolerance=0.01, watch=device.watch)
+    assert timing.at_pace(timing.pace) == pytest.approx([1.0] * clock.LEAST)
 
 
 def test_beside_a_long_run_the_reference_runs_more_often():
-    paces = Turned(steady(0.0))
-    short, long = Turned(steady(1.0)), Turned(steady(100.0))
-    del paces
     counts = []
-    for turned in (short, long):
-        ran = [0]
-
-        def reference(turned=turned, ran=ran):
-            ran[0] += 1
-            turned.reference()
-
-        clock.timed(turned.work, reference, tolerance=0.01, seconds=1e9, now=turned)
-        counts.append(ran[0])
+    for seconds in (1.0, 100.0):
+        device = Device(repeat(seconds))
+        device.time()
+        counts.append(device.references)
     assert counts[1] > 10 * counts[0]
+
+
+def test_models_of_a_race_run_once_a_round_in_changing_order():
+    device, ran = Device(), []
+    runners = [Runner(lambda name=name: (ran.append(name), device.work())) for name in "abc"]
+    timings = timed(runners, device.reference, watch=device.watch)
+    assert [len(timing.repeats) for timing in timings] == [clock.LEAST] * 3
+    rounds = [tuple(ran[at : at + 3]) for at in range(3 * clock.WARM_UP, len(ran), 3)]
+    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
+    assert len(set(rounds)) > 1
+
+
+def test_without_the_system_s_count_cpu_time_shows_what_was_waited():
+    assert Lap(1.0, ProcessCounters(0.4)).waited == pytest.approx(0.6)
+    assert Lap(1.0, ProcessCounters(2.0)).clean  # two threads
+    assert not Lap(1.0, ProcessCounters(1.0, waited=0.5)).clean
+
+
+def test_counters_of_this_process_go_up():
+    before = ProcessCounters.now()
+    sum(range(10**5))
+    used = ProcessCounters.now() - before
+    assert used.cpu > 0
+    assert used.waited is None or used.waited >= 0
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=5, max_size=60))
 def test_the_interval_holds_the_median(values):
     low, high = clock.interval(values)
-    assert min(values) <= low <= clock.median(values) <= high <= max(values)
-
-
-@pytest.mark.parametrize(("values", "middle"), [([3, 1, 2], 2), ([4, 1, 3, 2], 2.5)])
-def test_median(values, middle):
-    assert clock.median(values) == middle
+    assert min(values) <= low <= median(values) <= high <= max(values)

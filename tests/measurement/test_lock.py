@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from sublayer.measurement import Memory, Reading, Setting, Worker, lock
+from sublayer.measurement import Setting, Worker, lock
+from tests.measurement.plain import reading as plain_reading
 from tests.measurement.test_measure import small
 
 HOLDS = """
@@ -15,7 +16,7 @@ with measuring_lock():
     print('held', flush=True)
     input()
 """
-READ = Reading(1.0, 1.0, 1.0, 5, 1.0, Memory(1, 1, 1, 1), {}).dump()
+READ = {"readings": [plain_reading().dump()]}
 
 
 class Silent:

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import sublayer
-from sublayer.measurement import Memory, Reading, Setting, Worker, measure, passes
+from sublayer.measurement import Race, Setting, Worker, measure, need, passes
 from sublayer.measurement.allocations import allocated
 from sublayer.nn.config import ConfigError
+from tests.measurement.plain import reading
 
 SMALL = {"s.heads": 2, "f.inner": 128}
 
@@ -25,11 +26,11 @@ def worker():
 
 def test_weights_are_the_parameters(worker):
     config = small(position="rotary")
-    reading = worker.read(config, seconds=0.01)
-    assert reading.parts.weights == 4 * config.cost().params
-    assert reading.memory == reading.parts.weights + reading.parts.state + reading.parts.peak
-    assert 0 < reading.low <= reading.latency <= reading.high
-    assert reading.high_water is None
+    read = worker.read(config, seconds=0.01)
+    assert read.parts.weights == 4 * config.cost().params
+    assert read.memory == read.parts.weights + read.parts.state + read.parts.peak
+    assert 0 < read.low <= read.latency <= read.high
+    assert read.high_water is None
 
 
 def test_a_memory_is_carried_state(worker):
@@ -56,11 +57,11 @@ def test_every_task_can_be_run_again_and_again(name, task):
 
 def test_a_high_water_mark_agrees_with_what_was_counted():
     config = sublayer.config("llama", {"s.heads": 8}, dim=512, layout="(sf)x8", vocab=2000)
-    (reading,) = measure([config], Setting(length=64, threads=1), seconds=0.1, tolerance=1.0)
-    assert reading.memory > 50e6
+    (read,) = measure([config], Setting(length=64, threads=1), seconds=0.1, tolerance=1.0)
+    assert read.memory > 50e6
     if sys.platform == "linux":
-        assert reading.high_water is not None
-        assert abs(reading.high_water / reading.memory - 1) < 0.1
+        assert read.high_water is not None
+        assert abs(read.high_water / read.memory - 1) < 0.1
 
 
 def test_allocations_are_counted_to_the_byte():
@@ -90,9 +91,33 @@ def test_a_process_that_dies_is_told_in_a_line():
             worker.read(small())
 
 
-def test_a_median_that_says_nothing_is_told_in_a_line():
-    parts, device = Memory(1, 1, 1, 1), {}
-    assert Reading(1e-3, 0.9e-3, 1.1e-3, 9, 1.0, parts, device).noise is None
-    told = Reading(1e-3, 0.5e-3, 2e-3, 9, 1.0, parts, device).noise
-    assert told is not None
-    assert "too noisy to measure: 9 readings of 1 ms leave the median open by ±75 %; stop other programs" in told
+def test_a_race_has_a_reading_for_each_model_and_their_ratios(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path))
+    with Worker(Setting(threads=1, length=16)) as worker:
+        found = worker.race([small(), small(layout="(sf)x4")], seconds=0.01, tolerance=1.0)
+    first, second = found.readings
+    assert second.parts.weights > first.parts.weights
+    assert {len(rounds) for rounds in found.rounds} == {5}
+    one, other = found.ratios
+    assert (one.value, one.low, one.high) == (1.0, 1.0, 1.0)
+    assert other.low <= other.value == second.latency / first.latency <= other.high
+    assert first.conditions.repeats >= 5
+    assert first.conditions.threads == 1
+    assert sum(first.shares) == pytest.approx(1.0)
+    assert (tmp_path / "measurement" / f"{first.device['id']}-pace.json").exists()
+
+
+def test_ratios_come_from_whole_rounds():
+    """A slow round slows all models: their ratio stays."""
+    times = [1.0, 3.0, 1.0, 2.0, 1.0, 5.0, 1.0]
+    race = Race([reading(1e-3), reading(2e-3)], [times, [2 * time for time in times]])
+    assert (race.ratios[1].value, race.ratios[1].low, race.ratios[1].high) == (2.0, 2.0, 2.0)
+    few = Race([reading(1e-3), reading(2e-3, low=1e-3, high=3e-3)], [[None] * 5, times[:5]])
+    assert (few.ratios[1].low, few.ratios[1].high) == (1.0, 3.0)
+
+
+def test_models_that_do_not_fit_together_are_refused(monkeypatch):
+    config = small()
+    monkeypatch.setattr(need, "machine_memory", lambda: 3 * 4 * config.cost().params)
+    with Worker(Setting(threads=1, length=8)) as worker, pytest.raises(ConfigError, match="measure fewer at a time"):
+        worker.race([config] * 4)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from sublayer.measurement.smoothing import LEAST, smooth
+from sublayer.measurement.smoothing import LEAST, deviation, smooth
 
 SIZES = [(d, f) for d in (128, 256, 384, 512, 768) for f in (256, 512, 1024, 2048)]
 CURVE = [1e-5 + 1e-8 * d + 2e-8 * f + 3e-11 * d * f for d, f in SIZES]
@@ -40,3 +40,9 @@ def test_sizes_without_an_inner_width_go_with_the_square():
 
 def test_too_few_to_draw_a_curve_stay_as_they_are():
     assert smooth(SIZES[: LEAST - 1], CURVE[: LEAST - 1], 0.5) == CURVE[: LEAST - 1]
+
+
+def test_noise_is_the_deviation_of_two_readings_taken_together():
+    pairs = [[1.0, float(np.exp(0.2 * sign))] for sign in (1, -1)] * 50
+    assert abs(deviation(pairs) / (0.2 / 0.6745 / 2) - 1) < 0.01
+    assert deviation([[1.0], [2.0]]) == 0.0

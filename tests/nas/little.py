@@ -1,9 +1,11 @@
 """A space of small decoders, and figures for them that need no clock."""
 
+from random import Random
 from typing import Any
 
 import sublayer
 from sublayer.nas import Space, Stage, search
+from sublayer.nas.smallest import smallest as find_smallest
 from sublayer.nas.sources import Sources
 
 CHOICES = {
@@ -27,6 +29,11 @@ def evaluate(config) -> dict[str, float]:
     cost, parts = config.cost(), config.stack.parts
     heads = sum(getattr(part, "heads", 0) for part in parts)
     return {"latency": cost.flops.total * 1e-9 + len(parts) * 1e-4 + heads * 1e-5, "memory": 4 * cost.params}
+
+
+def smallest():
+    """The config of the smallest candidate."""
+    return find_smallest(space(), Random(0)).config
 
 
 class Evaluate(Stage):

@@ -57,9 +57,19 @@ class FakePredictor:
     def predict(self, config):
         return Estimate(1.0, config.dim)
 
+    def knows(self, configs):
+        return False
 
-def test_what_is_too_large_is_never_measured():
+    def await_quiet(self, seconds, on_wait):
+        on_wait("others work")
+        return "others work"
+
+
+def test_what_is_too_large_is_never_measured(caplog):
     class Reporter(SearchReporter):
+        def activity(self, text):
+            said.append(text)
+
         def phase(self, name, done, total):
             said.append((name, done, total))
 
@@ -71,7 +81,8 @@ def test_what_is_too_large_is_never_measured():
     assert all(config.cost().params <= 40_000 for config in predictor.learned)
     assert 0 < len(predictor.calibrated) < len(predictor.learned)
     assert said[0] == ("drawing candidates", 0, 960)
-    assert said[960:] == [("measuring sublayers on this device", 0, 1)] * 2
+    assert said[960:] == ["waiting, as others work", *[("measuring sublayers on this device", 0, 1)] * 2]
+    assert "others work, still so after 0 s: times are corrected, and measured again later" in caplog.text
     assert stage.figures(predictor.learned[0]) == {"latency": 1.0, "memory": predictor.learned[0].dim}
 
 

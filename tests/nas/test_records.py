@@ -14,9 +14,9 @@ NESTED = "[" * 100_000 + "]" * 100_000
 
 
 class Meter:
-    def measure(self, config):
-        known = little.evaluate(config)
-        return MeasuredFigures(latency=known["latency"], low=known["latency"], high=known["latency"], memory=5)
+    def measure(self, configs):
+        latencies = [little.evaluate(config)["latency"] for config in configs]
+        return [MeasuredFigures(latency=one, low=one, high=one, memory=5) for one in latencies]
 
 
 @pytest.fixture(scope="module")

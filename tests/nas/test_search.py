@@ -9,6 +9,7 @@ from sublayer.nas import Space, Stage, pareto, search
 from sublayer.nas.folder import SearchFolder
 from sublayer.nas.records import MeasuredFigures
 from sublayer.nas.sources import Sources
+from sublayer.nas.train_front import best
 from sublayer.nn.model import Model
 from tests.nas import little
 from tests.training.killing import live
@@ -106,27 +107,116 @@ def test_tight_limits_are_found_from_the_smallest(tmp_path):
     assert little.find(tmp_path, limits={"params": limit}).feasible >= 1
 
 
-def test_models_of_the_front_are_measured_once(tmp_path):
-    asked = []
+class Meter:
+    """A device that is slower than predicted by some factor; disturbed, or quiet."""
 
-    class Meter:
-        def measure(self, config):
-            asked.append(config)
-            if len(asked) == 4:
-                raise ValueError("too noisy")
-            known = little.evaluate(config)
-            latency = known["latency"] * 1.1
-            return MeasuredFigures(latency=latency, low=0.9 * latency, high=1.1 * latency, memory=known["memory"])
+    def __init__(self, slower=1.1, disturbed=None):
+        self.slower, self.disturbed, self.races = slower, disturbed, []
 
-    with pytest.raises(ValueError, match="too noisy"):
-        little.find(tmp_path, population=50, meter=Meter())
-    result = little.find(tmp_path, population=50, meter=Meter())
+    def measure(self, configs):
+        self.races.append(configs)
+        if self.disturbed == "dead":
+            raise ValueError("the process that measures died")
+        known = [little.evaluate(config) for config in configs]
+        return [
+            MeasuredFigures(
+                latency=self.slower * one["latency"],
+                low=one["latency"],
+                high=1.2 * one["latency"],
+                memory=one["memory"],
+                disturbed=self.disturbed,
+            )
+            for one in known
+        ]
+
+
+def test_models_of_the_front_are_measured_once_in_one_race(tmp_path):
+    with pytest.raises(ValueError, match="died"):
+        little.find(tmp_path, population=50, meter=Meter(disturbed="dead"))
+    meter = Meter()
+    result = little.find(tmp_path, population=50, meter=meter)
     measured = [one for one in result.front if one.measured]
-    assert len(measured) == min(15, len(result.front)) == len(asked) - 1
+    (race,) = meter.races
+    assert len(measured) == min(15, len(result.front)) == len(race)
     assert measured[0] is result.front[0]
     assert measured[-1] is result.front[-1]
     assert result.predictor.latency == pytest.approx(1 - 1 / 1.1)
-    assert little.find(tmp_path, population=50) == result
+    assert little.find(tmp_path, population=50, meter=meter) == result
+    assert len(meter.races) == 1
+
+
+def test_a_front_measured_on_a_busy_machine_is_measured_again(tmp_path):
+    limits = {"latency": "3ms"}
+    first = little.find(tmp_path, meter=Meter(9.0, disturbed="others work"), limits=limits)
+    assert {one.within for one in first.front} == {None}
+    assert first.predictor is None
+    second = little.find(tmp_path, meter=Meter(1.0), limits=limits)
+    assert all(one.within for one in second.front if one.measured)
+
+
+def test_what_is_above_the_limit_as_measured_is_marked_and_not_trained(tmp_path):
+    result = little.find(tmp_path, meter=Meter(1.5), limits={"latency": "3ms"})
+    for one in result.front:
+        assert one.within == (None if one.measured is None else one.measured.latency <= 3e-3)
+    assert not all(one.within for one in result.front)
+    assert all(one.within is not False for one in best(result, 99))
+
+
+class Predicting(little.Evaluate):
+    """Predicts; the budget's latency is a limit. Busy: ten times too slow, until it settles."""
+
+    def __init__(self, busy=False, stays=False):
+        self.busy, self.stays = busy, stays
+
+    def figures(self, config):
+        known = little.evaluate(config)
+        return {**known, "latency": known["latency"] * (10 if self.busy else 1)}
+
+    def settle(self):
+        self.busy = self.busy and self.stays
+        return True
+
+    @property
+    def disturbed(self):
+        return "others work" if self.busy else None
+
+    def allowance(self, budget):
+        return {"latency": self.figures(budget)["latency"]}
+
+
+def test_a_model_is_the_budget_and_takes_part_in_the_race(tmp_path):
+    budget, meter = little.space().base.but({"f.inner": 128}, dim=64, layout="(sf)x2"), Meter(1.3)
+    how = {"sources": Sources([Predicting()], meter), "budget": budget, **little.FEW}
+    result = search(little.space(), tmp_path, **how)
+    predicted = little.evaluate(budget)["latency"]
+    assert all(one.values["latency"] <= predicted for one in result.front)
+    assert result.budget.measured.latency == result.limits["latency"] == pytest.approx(1.3 * predicted)
+    assert meter.races[0][-1] == budget
+    assert all(one.within for one in result.front if one.measured)
+    assert search(little.space(), tmp_path, **how) == result
+    assert len(meter.races) == 1
+    with pytest.raises(ValueError, match="another budget"):
+        search(little.space(), tmp_path, **{**how, "budget": budget.but(dim=96)})
+
+
+def test_a_search_begun_on_a_busy_machine_and_ended_on_a_quiet_one_has_the_same_front(tmp_path):
+    quiet, busy = (
+        search(little.space(), tmp_path / name, sources=Sources([Predicting(name == "busy")]), **little.FEW)
+        for name in ("quiet", "busy")
+    )
+    assert busy.front == quiet.front
+    assert busy.hypervolume == quiet.hypervolume
+    assert busy.disturbed is None
+
+
+def test_no_candidate_is_refused_by_disturbed_figures_without_a_word(tmp_path):
+    limits = {"latency": 2 * min(little.evaluate(little.smallest())["latency"], 1.0)}
+    how = {"limits": limits, **little.FEW}
+    with pytest.raises(
+        ValueError, match=r"no candidate has latency.*busy machine \(others work\).*measures them again"
+    ):
+        search(little.space(), tmp_path / "stays", sources=Sources([Predicting(True, stays=True)]), **how)
+    assert search(little.space(), tmp_path / "ends", sources=Sources([Predicting(True)]), **how).feasible
 
 
 def test_folders_of_others(tmp_path):

@@ -13,7 +13,7 @@ from sublayer.nas import on_device
 from sublayer.nn.config import Config
 from sublayer.testing import check
 from sublayer.testing.surroundings import DECODER
-from tests.cli.test_search import Counted, measure
+from tests.cli.test_search import Counted, race
 from tests.training.tiny import TEXT
 
 HERE = Path(__file__).parent
@@ -60,7 +60,7 @@ def folder(outsider, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUBLAYER_CACHE", str(folder / "cache"))
         patch.setenv("PYTHONPATH", str(HERE), prepend=":")
-        patch.setattr("sublayer.measurement.reading.NOISY", float("inf"))
+        patch.setattr("sublayer.measurement.reading.Reading.disturbed", None)
         patch.chdir(folder)
         spoken("train", "gpt2", "--data", "book.txt", "--out", "run", *SMALL, *outsider.keys, "train.steps=2",
                "--plugin", outsider.plugin, "--quiet")  # fmt: skip
@@ -138,7 +138,7 @@ def test_it_is_compared_and_reported(run, outsider, folder):
 def test_it_is_searched(run, outsider, folder, monkeypatch):
     """On a device whose times are counted: `measure` above tries the processes that time models."""
     monkeypatch.setattr(on_device, "Predictor", Counted)
-    monkeypatch.setattr(on_device, "measure", measure)
+    monkeypatch.setattr(on_device, "race", race)
     space = ("gpt2", "layout=sf|(sf)x2", "dim=16", "f.inner=32|48", "s.heads=2", *model_keys(outsider))
     run("search", *space, "--data", "book.txt", "--out", "s", "--population", "5", "--iterations", "1")
     assert (folder / "s" / "front.json").exists()

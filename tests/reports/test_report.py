@@ -321,6 +321,26 @@ def test_a_search_shows_its_limits_and_what_they_let_through(tmp_path):
     assert f"sublayer show {shlex.quote(f'{path}#')[:-1]}" in read.text  # a name to paste
 
 
+def test_a_disturbed_measurement_proves_nothing(tmp_path):
+    front = [made.member(n, n) for n in (2, 3, 4)]
+    for one, words in zip(front, ("other processes take 96 % of a core", None, None), strict=True):
+        one["measured"] |= {"disturbed": words, "latency": 2 * one["values"]["latency"], "raw": 0.5}
+    front[1]["within"] = True  # whatever the figures say
+    budget = {"config": made.config(6), "measured": {"latency": 0.004, "memory": 9_000_000}}
+    given = {"trials": 0, "limits": {"latency": 0.004}, "disturbed": "the device runs at 0.6 of its quiet pace"}
+    path = made.search(tmp_path / "search", **given, front=front, budget=budget)
+    read = Read(reports.report(path, tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
+    assert "were disturbed: the device runs at 0.6 of its quiet pace." in read.text
+    assert "1 model turned out above a limit" in read.text  # the third
+    assert "on 2 measured models" in read.text
+    assert {"other processes take 96 % of a core", "500 ms as the clock showed it"} <= {
+        one.get("title") for tag in ("small", "span") for one in read.all(tag)
+    }
+    figure = reports.figures(path)["front-decoder-params-latency"].to_dict()
+    rows = [row for data in figure["datasets"].values() for row in data]
+    assert [row["o1"] for row in rows if row.get("name") == "the model that sets the budget"] == [4.0]
+
+
 def test_a_search_marks_the_model_that_a_comparison_trained(tmp_path):
     path = made.search(tmp_path / "all" / "search", trials=0)
     (chosen, *_) = json.loads((path / "front.json").read_text())["front"]
@@ -339,5 +359,5 @@ def test_scores_are_called_by_their_split(tmp_path):
     titles = {one["data-label"] for one in read.all("td")}
     assert {"validation loss (nats per token)", "validation bits per byte", "test bits per byte"} <= titles
     assert "difference: the validation loss less that of by hand, below 0 is better" in read.text
-    assert ("2.277 ± 0.027" in read.text, "−0.722 ± 0.078" in read.text) == (True, True)
+    assert ("2.277 ±\u00a00.027" in read.text, "−0.722 ±\u00a00.078" in read.text) == (True, True)
     assert not re.search(r"\d\.\d{6}", read.text.split("The request")[0])

@@ -45,10 +45,10 @@ def test_errors_of_predictions():
 
 def test_means_have_as_many_decimals_as_their_intervals_allow():
     middle = [Interval(mean=2.17812, low=2.16612, high=2.19012), Interval(mean=1.5), None]
-    assert spreads(middle) == ["2.178 ± 0.012", "1.500", "—"]
+    assert spreads(middle) == ["2.178 ±\u00a00.012", "1.500", "—"]
     assert spreads([Interval(mean=-0.722)], sign=True) == ["−0.722"]
     assert spreads([Interval(mean=100.0, low=80.0, high=140.0)]) == ["100.0 [80.0, 140.0]"]
-    assert spreads([Interval(mean=1.0, low=1.0, high=1.0)]) == ["1.000 ± 0.000"]
+    assert spreads([Interval(mean=1.0, low=1.0, high=1.0)]) == ["1.000 ±\u00a00.000"]
 
 
 def test_no_number_of_a_record_is_longer_than_it_says_anything():

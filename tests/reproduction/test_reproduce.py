@@ -9,7 +9,7 @@ from sublayer.comparison import ComparisonRow
 from sublayer.comparison.request import resolve
 from sublayer.data import Data
 from sublayer.keys import split
-from sublayer.reproduction import ClaimResult, Finding, claims, find, job, reproduce
+from sublayer.reproduction import ClaimResult, Finding, claims, find, reproduce
 from sublayer.reproduction.job import found, seen, seen_alike
 
 SIZES = {"dim": 8, "layout": "(sf)", "s.heads": 2, "s.memory.length": 8, "position.clip": 8}
@@ -64,14 +64,15 @@ def test_it_runs_and_goes_on(tmp_path):
 
 def test_speed_is_told_of_training_and_writing(tmp_path, monkeypatch):
     """Latency of 64 rows is told as tokens a second."""
-    seconds = iter([0.5, 1.0])
 
-    def measure(models, setting):
-        assert (setting.task, setting.batch, len(models)) == ("token", 64, 1)
-        told = dict.fromkeys(("latency", "low", "high"), next(seconds))
-        return [SimpleNamespace(noise=None, dump=lambda: {**told, "memory": 1})]
+    def race(models, setting, **how):
+        assert (setting.task, setting.batch, len(models)) == ("token", 64, 2)
+        dumps = [{**dict.fromkeys(("latency", "low", "high"), seconds), "memory": 1} for seconds in (0.5, 1.0)]
+        return SimpleNamespace(
+            readings=[SimpleNamespace(disturbed=None, dump=lambda dump=dump: dump) for dump in dumps]
+        )
 
-    monkeypatch.setattr(job, "measure", measure)
+    monkeypatch.setattr("sublayer.comparison.job.race", race)
     sizes = {**TINY, "train.steps": 3, "train.length": 8}
     training, writing = reproduce("feedback/speed", tmp_path / "out", sizes, seeds=(0,)).findings
     assert all(row.values[0] > 0 for row in training.rows)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     from sublayer.comparison import ComparisonRow, ComparisonTable, Variant
     from sublayer.comparison.interval import Interval
     from sublayer.comparison.records import Difference
+
+
+NAMED = re.compile(r"\s*([^=:]*?)\s*:(?:\s+(.*))?", re.DOTALL)
+"""A variant with its name: `rotary: gpt2 position=rotary`."""
+EXAMPLE = "'gpt2 position=rotary', or with a name 'rotary: gpt2 position=rotary'"
 
 
 def compare(
@@ -37,8 +44,8 @@ def compare(
     """Train variants alike, with several seeds each, and compare them; the same command continues if stopped.
 
     Examples: sublayer compare gpt2 llama --data book.txt --tokens 1M --equal-params 500k layout='(sf)x4' s.heads=4 ·
-    sublayer compare gpt2 'gpt2 position=rotary' 'gpt2 position=alibi' --steps 500 --out comparisons/positions dim=128
-    layout='(sf)x4' s.heads=4 train.length=64
+    sublayer compare 'base: gpt2' 'rotary: gpt2 position=rotary' 'par: gpt2 layout=par(5)' --steps 500 --out
+    comparisons/positions dim=128 layout='(sf)x4' s.heads=4 train.length=64
 
     The others are compared with the first variant. Each gets its mean validation loss after the budget with a 95 %
     interval over seeds (Student's t), and a verdict from its differences to the first, seed by seed.
@@ -46,8 +53,11 @@ def compare(
     Parameters
     ----------
     words
-        Variants, and key=value changes for all of them. A variant is a paper's name or a file with a config, in
-        quotes with changes of its own: 'gpt2 position=rotary dim=128'. These override the changes for all.
+        Variants, and key=value changes for all of them. A variant is a model (a paper, a file with a config, the folder
+        of a run, a candidate of a search such as searches/first#12), in quotes with changes of its own: 'gpt2
+        position=rotary dim=128'. These override the changes for all; a layout rule such as layout=par(5) stands on the
+        layout for all. 'rotary: gpt2 position=rotary' gives the variant a name; without one it is called by what
+        differs from the others.
     data
         The text, or task:NAME, as for sublayer train.
     out
@@ -111,20 +121,23 @@ def compare(
 
 def _is_change(word: str) -> bool:
     """A variant begins with a name, a change with a key."""
-    return "=" in word.split(" ")[0]
+    first = word.split(" ")[0]
+    return "=" in first and not Path(first).exists()  # a run's folder may have a = in its name
 
 
-def _variant(word: str) -> Variant:
+def _variant(text: str) -> Variant:
+    """`gpt2 position=rotary`, or with a name: `rotary: gpt2 position=rotary`."""
     from sublayer.cli.words import read_overrides
     from sublayer.comparison import Variant
 
+    named = NAMED.fullmatch(text)
     try:
-        words = shlex.split(word)
+        words = shlex.split((named[2] or "") if named else text)
     except ValueError as error:
-        raise ValueError(f"{word!r} is not a variant: {error}; write 'gpt2 position=rotary'") from None
-    if not words:
-        raise ValueError(f"{word!r} is not a variant: it is empty; write 'gpt2 position=rotary'")
-    return Variant.of(words[0], read_overrides(tuple(words[1:])))
+        raise ValueError(f"{text!r} is not a variant: {error}; write {EXAMPLE}") from None
+    if not words or (named and not named[1]):
+        raise ValueError(f"{text!r} is not a variant: {'its name' if words else 'it'} is empty; write {EXAMPLE}")
+    return Variant.of(words[0], read_overrides(tuple(words[1:])), named[1] if named else None)
 
 
 def _count(option: str, text: str) -> int:
@@ -155,17 +168,19 @@ def _print_table(table: ComparisonTable, folder: str) -> None:
     """Quality, then speed: two tables, so that each fits a narrow terminal."""
     from rich.console import Console
 
-    from sublayer.cli.words import coloured, figures_table, short
+    from sublayer.cli.words import coloured, figures_table, short, two_lines
     from sublayer.runs.wording import command
 
     rows = table.ranked
-    other, title = ("accuracy", "accuracy") if any(row.accuracy for row in rows) else ("bits_per_byte", "bits/byte")
-    good = figures_table(("variant", "layout"), ("params", "valid loss", title), ("against the first",))
+    other = "accuracy" if any(row.accuracy for row in rows) else "bits_per_byte"
+    titles = ("params", table.labels["mean"], table.labels[other], table.labels[f"test.{other}"])
+    good = figures_table(("variant", "layout"), tuple(map(two_lines, titles)), ("against the first",))
     for row in rows:
-        more: Interval | None = getattr(row, other)
-        figures = (short(row.params or 0), _mean(row), "—" if more is None else f"{more.mean:.3f}")
+        scores: tuple[Interval | None, ...] = (getattr(row, other), getattr(row.test, other, None))
+        figures = (short(row.params or 0), _mean(row), *("—" if one is None else f"{one.mean:.3f}" for one in scores))
         good.add_row(row.name, coloured(row.layout), *figures, _against(row.difference))
-    fast = figures_table(("variant",), ("tokens/s in training", "latency", "memory"))
+    measured = (table.labels[name] for name in ("tokens_per_second", "latency", "memory"))
+    fast = figures_table(("variant",), tuple(map(two_lines, measured)))
     for row in rows:
         fast.add_row(
             row.name,
@@ -190,7 +205,9 @@ def _mean(interval: ComparisonRow | Difference, form: str = ".3f") -> str:
 def _against(difference: Difference | None) -> str:
     if difference is None:
         return "is the first"
-    return difference.verdict if difference.mean is None else f"{difference.verdict}, {_mean(difference, '+.3f')}"
+    if difference.mean is None:
+        return difference.verdict
+    return f"{difference.verdict}, valid loss {_mean(difference, '+.3f')}"
 
 
 def _remarks(table: ComparisonTable) -> list[str]:

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from sublayer.nas.point import Point
     from sublayer.nas.records import FrontModel, SearchResult
 
 ROWS, ALL = 8, 40
 """Models shown while the front grows, and at the end."""
 EVERY = 0.3
 """Least number of seconds between two drawings."""
-TITLES = {"decoder_params": "decoder", "params": "params", "flops": "FLOPs"}
+TITLES = {"decoder_params": "decoder params", "flops": "FLOPs"}
 
 
 CANDIDATES = "evaluating candidates"
@@ -89,6 +90,8 @@ def print_front(result: SearchResult, folder: str, data: str) -> None:
     console.print(draw(shown, [goal.name for goal in result.objectives], result.limits))
     if len(shown) < len(front):
         console.print(f"{plural(len(front) - len(shown), 'more is', 'more are')} in {folder}/front.json", style="dim")
+    for line in _doubts(result):
+        console.print(line, style="yellow")
     if errors := result.predictor:
         known = {"latency": errors.latency, "memory": errors.memory}
         shares = " and ".join(f"{100 * value:.1f} % in {name}" for name, value in known.items() if value is not None)
@@ -98,11 +101,30 @@ def print_front(result: SearchResult, folder: str, data: str) -> None:
     console.print(_next(result, folder, data), markup=False, soft_wrap=True)
 
 
+def _doubts(result: SearchResult) -> list[str]:
+    """What is wrong with the figures: disturbed ones, and models above the limit that they were predicted to meet."""
+    from sublayer.nas.units import write
+    from sublayer.runs.wording import plural
+
+    above = [one for one in result.front if one.within is False]
+    measured = [one.measured.disturbed for one in result.front if one.measured and one.measured.disturbed]
+    lines = []
+    if result.disturbed:
+        lines.append(f"sublayers were measured on a busy machine ({result.disturbed}); predictions may be wrong")
+    if measured:
+        lines.append(f"the front was measured on a busy machine ({measured[0]}); the same command measures it again")
+    if above:
+        numbers = ", ".join(str(one.number) for one in above)
+        most = " and ".join(f"{name} up to {write(name, value)}" for name, value in result.limits.items())
+        lines.append(f"{plural(len(above), 'model is', 'models are')} above the limits as measured ({most}): {numbers}")
+    return lines
+
+
 def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mapping[str, float]) -> Table:
-    """A table of predicted figures, with the measured ones beside them."""
+    """A table of counted, predicted and scored figures, with the measured ones beside them."""
     from rich.table import Table
 
-    from sublayer.cli.words import coloured
+    from sublayer.cli.words import coloured, two_lines
     from sublayer.nas.units import write
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -112,9 +134,9 @@ def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mappin
     table.add_column("layout", overflow="fold")
     table.add_column("dim", justify="right", no_wrap=True)
     for name in dict.fromkeys([*objectives, "params"]):
-        table.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
+        table.add_column(two_lines(title(name)), justify="right", no_wrap=True)
         if name in measured:
-            table.add_column("measured", justify="right", no_wrap=True)
+            table.add_column(two_lines(f"{name}, measured"), justify="right", no_wrap=True)
     if runs:
         table.add_column("run", no_wrap=True)
     for one in models:
@@ -127,15 +149,25 @@ def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mappin
     return table
 
 
+def title(name: str) -> str:
+    """A figure with its source where it is not counted: `latency, predicted`."""
+    from sublayer.nas.goals import source
+
+    made = TITLES.get(name, name)
+    return made if source(name) == "counted" else f"{made}, {source(name)}"
+
+
 def _reading(model: FrontModel, name: str, limits: Mapping[str, float]) -> Any:
-    """Red where the measurement exceeds the limit that the prediction met."""
+    """Red where the measurement exceeds the limit that the prediction met; in doubt where it was disturbed."""
     from rich.text import Text
 
     from sublayer.nas.units import write
 
     measured = model.measured_value(name)
-    if measured is None:
+    if measured is None or model.measured is None:
         return Text("—", style="dim")
+    if name == "latency" and model.measured.disturbed:
+        return Text(f"{write(name, measured)}?", style="yellow")
     return Text(write(name, measured), style="red" if measured > limits.get(name, measured) else "green")
 
 
@@ -148,4 +180,20 @@ def _next(result: SearchResult, folder: str, data: str) -> str:
         use = command("runs", f"{folder}/runs"), command("generate", f"{folder}/{trained[0]}", "--prompt", "…")
         return " · ".join([*use, command("report", folder)])
     more = "the same command with --train 3 trains the best" + ("" if data else " (and --data FILE)")
-    return f"{more} · {command('report', folder)}"
+    return f"{more} · {command('show', f'{folder}#best')} · {command('report', folder)}"
+
+
+def print_pick(point: Point, by: str, data: str, plugins: Sequence[str]) -> None:
+    """The model that was picked, its figures, and the command that trains it."""
+    from rich.console import Console
+
+    from sublayer.cli.words import coloured
+    from sublayer.nas.units import write
+    from sublayer.runs.wording import command
+
+    console = Console(highlight=False)
+    console.print(f"\n{by}  [bold]{point.name}[/bold]  ", coloured(point.model.layout), sep="")
+    figures = (f"{TITLES.get(one.name, one.name)} {write(one.name, one.value)} {one.source}" for one in point.figures())
+    console.print(f"dim {point.model.config['dim']}, {', '.join(figures)}", markup=False)
+    loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
+    console.print(command("train", point.name, "--data", data or "stdlib", *loaded), markup=False, soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -27,18 +27,24 @@ def search(
     iterations: int = 30,
     seed: int = 0,
     train: int = 0,
+    pick: Literal["best", "fastest", "knee"] | None = None,
     task: str = "segment",
     length: int = 64,
     memory: int | None = None,
     threads: int | None = None,
     seconds: float = 3.0,
+    budget: str | None = None,
+    wait: float = 30.0,
+    remeasure: Annotated[bool, Parameter(negative="")] = False,
     ray: str | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Search a space for models within a budget of time and memory on this device; nothing is trained to find them.
 
-    A search that was stopped is continued by the same command.
+    A search that was stopped is continued by the same command. Every candidate has a name, OUT#TRIAL, such as
+    searches/first#294, which sublayer show, train, measure, compare and report take; OUT#best, OUT#fastest and OUT#knee
+    name models of the front.
 
     Examples: sublayer search sublayers --data book.txt --latency-max 5ms --memory-max 32MB --train 3 train.steps=2000 ·
     sublayer search gpt2 dim=128..512/64 'layout=(sf)x2|(sf)x4|(sf)x6' 'f.inner=each(128..2048/64)' s.heads=4 ·
@@ -51,7 +57,9 @@ def search(
         or a config file, whose keys you then choose from.
     changes
         key=choices: 2|4|8, 128..512/64, and each(…) for one choice per occurrence of the letter. key=value fixes a
-        key. 'f.inner>1.7*dim' is a rule. train.… and data.… keys as in sublayer train.
+        key. 'f.inner>1.7*dim' is a rule. A layout rule, as in 'layout=(sf)x4|par(5)', stands on the paper's own layout;
+        par(5,12) on 12 sublayers; after another layout, as in layout='(sf)x4' 'layout=par(3)|par(5)', on that one.
+        train.… and data.… keys as in sublayer train.
     data
         The text that sets the vocabulary, and that proxies and --train read. Default: the space's own vocabulary.
     out
@@ -74,6 +82,11 @@ def search(
         Random seed of the search.
     train
         Number of models of the front to train on the text, the best by the first objective.
+    pick
+        Print one model of the front, and the command that trains it. best: by the first objective. fastest: of the
+        lowest latency, measured where it was measured. knee: of two objectives, scaled to their range on the front, the
+        model farthest from the line between the front's ends; of three, the one nearest to the best value of each.
+        Models whose measurement exceeds a limit are left out.
     task
         What is measured: segment, prefill or token (see sublayer measure).
     length
@@ -84,6 +97,12 @@ def search(
         Number of processor threads; default: one per core.
     seconds
         Longest time to measure each model of the front, in seconds; give more where the device is noisy.
+    budget
+        A paper, config file or run whose latency is the largest allowed; it is measured together with the front.
+    wait
+        Seconds to wait for a quiet machine, before sublayers and again before the front are measured.
+    remeasure
+        Measure sublayers again instead of using what is stored for this device.
     ray
         A Ray cluster to score proxies and to train on: auto, local, or its address. Measurements stay on this device.
     plugin
@@ -98,6 +117,7 @@ def search(
         from sublayer.cli import front
         from sublayer.cli.choices import read_choices
         from sublayer.cli.words import load_plugins, print_json
+        from sublayer.nas.point import picked
 
         load_plugins(plugin or [])
         keys, rules = read_choices(changes)
@@ -119,8 +139,17 @@ def search(
             population=population,
             iterations=iterations,
             seconds=seconds,
+            budget=budget,
+            wait=wait,
+            remeasure=remeasure,
         )
-    print_json(result.to_json()) if json else front.print_front(result, folder, data)
+    point = picked(result, folder, pick) if pick else None
+    if json:
+        print_json(result.to_json() | ({"pick": {"by": pick, "name": point.name}} if point else {}))
+        return
+    front.print_front(result, folder, data)
+    if point:
+        front.print_pick(point, str(pick), data, plugin or ())
 
 
 def _stopped(folder: Path) -> str:

@@ -33,14 +33,17 @@ def train(
 
     Examples: sublayer train gpt2 --data book.txt --out runs/book dim=128 layout='(sf)x4' s.heads=4 train.steps=2000 ·
     sublayer train transformer-xl --data notes/ --out runs/notes train.tokens=5000000 data.tokenizer=bpe ·
-    sublayer train gpt2 --data task:random-walk --out runs/walk dim=64 layout='(sf)x2' s.heads=4 data.size=5
+    sublayer train gpt2 --data task:random-walk --out runs/walk dim=64 layout='(sf)x2' s.heads=4 data.size=5 ·
+    sublayer train 'searches/first#best' --data book.txt
 
     Parameters
     ----------
     name
-        A paper's name (see sublayer list), or a JSON or TOML file with a config.
+        A paper's name (see sublayer list), a JSON or TOML file with a config, the folder of a run (its model is trained
+        anew), or a candidate of a search: searches/first#12, searches/first#best, #fastest or #knee.
     changes
-        key=value: the model's (dim=128, s.heads=4), the training's (train.steps=500) and the data's
+        key=value: the model's (dim=128, s.heads=4; after a layout, a rule: layout='(sf)x6' layout='par(5)'), the
+        training's (train.steps=500) and the data's
         (data.tokenizer=bpe). All keys of train and data are listed below.
     data
         A text file, a folder, a pattern ('*.md'), .gz, .jsonl, .parquet, - for standard input, or stdlib: the source of
@@ -57,7 +60,7 @@ def train(
         seconds elsewhere. Where stdout is not a terminal, each line of metrics is printed there as JSON, with the time
         (UTC) and tokens per second.
     """
-    path = Path(out or f"runs/{Path(name).stem}")
+    path = Path(out or default_out(name))
     with _shown(path, quiet, processes) as view:
         import sublayer
         from sublayer.cli.words import load_plugins, read_overrides
@@ -66,6 +69,12 @@ def train(
         how = {"processes": processes, "plugins": plugin or (), "reporter": view}
         made = sublayer.train(name, data, path, read_overrides(changes), **how)
     _suggest(made.path, quiet)
+
+
+def default_out(name: str) -> str:
+    """`runs/gpt2`, `runs/mine` for mine.toml, `runs/first-12` for searches/first#12."""
+    folder, mark, which = name.rpartition("#")
+    return f"runs/{Path(folder).name}-{which}" if mark else f"runs/{Path(name).stem}"
 
 
 def resume(

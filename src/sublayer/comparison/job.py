@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from sublayer.data import Data
 from sublayer.evaluation import own_text
 from sublayer.executors.trainings import train_all
 from sublayer.keys import absolute, split
-from sublayer.measurement import Reading, Setting
-from sublayer.measurement import measure as measure_models
+from sublayer.measurement import Reading, Setting, race
+from sublayer.measurement.quiet import WAIT, require_quiet
 from sublayer.nn.model import Model
 from sublayer.plugins import load_installed_plugins
 from sublayer.trained import Trained
@@ -68,6 +69,7 @@ def compare(
     how: dict[str, Any] = {"seeds": seeds, "equal_params": equal_params, "lrs": lrs}
     request = resolve(several, text, folder.path, model, of["train"], **how)
     with folder.held():
+        request = request.called_as(folder.read_asked(), [one.name for one in several if not one.words])
         folder.ask(request.dump())
         on_start(request, folder)
         results = train_variants(request, folder, pool or executors.pool())
@@ -119,7 +121,10 @@ def measure_variants(
     setting: Setting | None,
     on_phase: OnPhase,
 ) -> list[MeasuredModel | None]:
-    """Latency and memory on this machine, one model after another; none of them if the machine is too busy."""
+    """Latency and memory on this machine, all models in one race; none of them if the machine is too busy.
+
+    What is not measured is not stored, so the same command tries again.
+    """
     models = [variant.model for variant in request.variants]
     if measure is None:
         return [None] * len(models)
@@ -127,17 +132,16 @@ def measure_variants(
     scores = predicts_text(models[0])
     how = setting or Setting(task="segment" if scores else "prefill", length=length)
 
-    def compute(number: int, model: Model.Config) -> dict[str, Any]:
-        on_phase("measuring the models", number, len(models))
-        reading = measure([model], how)[0]
-        if reading.noise:
-            raise ValueError(reading.noise)
-        return reading.dump()
+    @lru_cache(maxsize=1)
+    def readings() -> Sequence[Reading]:
+        """Of all models, as soon as the first is missing."""
+        on_phase("measuring the models in turn", 0, len(models))
+        return [require_quiet(one, WAIT) for one in measure(models, how)]
 
     try:
         return [
-            folder.figure(f"{how.hash[:12]} {one.slug}", MeasuredModel, lambda n=n, one=one: compute(n, one.model))
-            for n, one in enumerate(request.variants)
+            folder.figure(f"{how.hash[:12]} {variant.slug}", MeasuredModel, lambda n=n: readings()[n].dump())
+            for n, variant in enumerate(request.variants)
         ]
     except ValueError as error:
         log.warning("latency and memory were not measured: %s", error)
@@ -147,4 +151,4 @@ def measure_variants(
 def _measuring(measure: Measure | bool | None, plugins: Sequence[str]) -> Measure | None:
     if callable(measure):
         return measure
-    return (lambda models, setting: measure_models(models, setting, plugins=plugins)) if measure else None
+    return (lambda models, setting: race(models, setting, wait=WAIT, plugins=plugins).readings) if measure else None

@@ -1,8 +1,9 @@
 """Many trainings by a pool: each an ordinary run, which is begun, continued, or left alone if it is done.
 
 A task is {"model", "data", "train": their dumps, "out": the run's folder}, and may have "changes", made to the model
-once it has the text's vocabulary, and "text", the hash that the text must have. Where tasks see the files of this
-machine, they train in place. Elsewhere they train in their machine's cache, and the finished run comes back as bytes.
+once it has the text's vocabulary, "text", the hash that the text must have, and "origin", the name of the model. Where
+tasks see the files of this machine, they train in place. Elsewhere they train in their machine's cache, and the
+finished run comes back as bytes.
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ def _begun(task: Task, out: Path) -> tuple[Run, Data | None]:
     if prepared is not None and prepared.hash != task.get("text", prepared.hash):
         raise ValueError(f"{prepared.title}: not the text that was asked for; put it back")
     if new:
-        return begin(model, data, out, config, task.get("changes") or {}, prepared=prepared), prepared
+        made = begin(model, data, out, config, task.get("changes") or {}, prepared=prepared, origin=task.get("origin"))
+        return made, prepared
     check_same(task)
     return Run.open(out), None
 

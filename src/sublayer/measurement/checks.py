@@ -11,9 +11,11 @@ from sublayer.nn.model import Model
 from sublayer.training.distribution import find_device
 
 
-def check(configs: Sequence[Model.Config], setting: Setting, seconds: float) -> None:
+def check(configs: Sequence[Model.Config], setting: Setting, seconds: float, wait: float = 0.0) -> None:
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds={seconds:g}: repeats take time, and have to end; give a number above 0")
+    if not 0 <= wait < float("inf"):
+        raise ValueError(f"wait={wait:g}: expected seconds to wait for a quiet machine, such as 30, or 0")
     if setting.task != "segment" and (setting.memory or setting.frozen):
         raise ValueError(f"task={setting.task}: memory and frozen are a segment's; leave them out, or use segment")
     find_device(setting.device, key="device")

@@ -5,6 +5,8 @@ Only what is certainly held at one time is counted, so a model that passes may s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sublayer.measurement.setting import Setting
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
@@ -31,6 +33,18 @@ def check(config: Model.Config, setting: Setting) -> None:
         raise ConfigError(
             f"length={setting.length}{before}, batch={setting.batch}: a pass needs {_gib(needed)} or more, and this "
             f"machine has {_gib(there)}; measure a smaller length, batch or model"
+        )
+
+
+def check_together(configs: Sequence[Model.Config], setting: Setting) -> None:
+    """Refuse models that do not fit this machine at one time."""
+    there = machine_memory()
+    needed = FLOAT * sum(config.cost().params for config in configs)
+    needed += max((activations(config, setting) for config in configs), default=0)
+    if there is not None and len(configs) > 1 and needed > there:
+        raise ConfigError(
+            f"{len(configs)} models: together they need {_gib(needed)} or more, and this machine has {_gib(there)}; "
+            "measure fewer at a time"
         )
 
 

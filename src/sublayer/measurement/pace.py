@@ -1,49 +1,58 @@
-"""Pace: how fast a device usually is, and how noisy one reading is.
+"""Pace: how fast the device is at a moment, as the seconds of each component of the reference load.
 
-A reading taken while the reference load ran slowly is scaled to the usual pace, though not fully: the reference load is
-noisy, too. The share to correct is fitted to models that were measured twice.
+A model is slowed by what slows its kind of work: arithmetic, reading weights from memory, or many small calls. Its
+slowdown is the geometric mean of the components' slowdowns, weighted by how the model spends its time; so a time at one
+pace can be scaled to any other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-
-from sublayer.measurement.clock import median
-from sublayer.measurement.reading import Reading
-
-BELIEF = 0.5
-"""Share of the reference's slowdown that times have, before there is evidence."""
-FEW = 20
-"""Number of pairs that weigh as much as that prior."""
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from statistics import median
 
 
 @dataclass(frozen=True)
-class Pace:
-    reference: float
-    """Its usual seconds."""
-    share: float
-    """Share of the reference's slowdown, in logarithms, that times have."""
-    noise: float
-    """Standard deviation of a time measured twice, in logarithms."""
+class Components:
+    """One number for each component of the reference load."""
+
+    products: float
+    """Matrix products on weights that stay in the caches."""
+    stream: float
+    """Weights read from memory."""
+    calls: float
+    """Small operations, whose time is mostly overhead."""
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.products, self.stream, self.calls))
+
+    def dump(self) -> dict[str, float]:
+        return asdict(self)
+
+
+class Pace(Components):
+    """In seconds."""
 
     @classmethod
-    def of(cls, readings: Collection[Sequence[Reading]]) -> Pace:
-        usual = median([one.pace for each in readings for one in each]) if readings else 1.0
-        pairs = [each[:2] for each in readings if len(each) > 1]
-        time = np.array([math.log(b.latency / a.latency) for a, b in pairs])
-        pace = np.array([math.log(b.pace / a.pace) for a, b in pairs])
-        weight = FEW * 0.01  # of a prior: pairs whose paces differ by a tenth
-        share = min(1.0, max(0.0, float((pace @ time + BELIEF * weight) / (pace @ pace + weight)))) if pairs else BELIEF
-        rest = time - share * pace
-        # Two readings differ by √2 deviations of one, and their mean has 1/√2 of it.
-        noise = float(np.median(np.abs(rest)) / 0.6745 / 2) if pairs else 0.0
-        return cls(usual, share, noise)
+    def median(cls, paces: Sequence[Pace]) -> Pace:
+        return cls(*(median(column) for column in zip(*paces, strict=True)))
 
-    def usual(self, readings: Sequence[Reading]) -> float:
-        """The time of a model in seconds, as if the device had been at its usual pace."""
-        times = [math.log(one.latency) - self.share * math.log(one.pace / self.reference) for one in readings]
-        return math.exp(sum(times) / len(times))
+    def slowdown(self, quiet: Pace, shares: Shares) -> float:
+        """How many times slower than at the `quiet` pace work of these shares is."""
+        return math.exp(sum(share * math.log(now / then) for share, now, then in zip(shares, self, quiet, strict=True)))
+
+
+class Shares(Components):
+    """Of a pass's time; they sum to 1."""
+
+    @classmethod
+    def of(cls, seconds: float, products: float, stream: float) -> Shares:
+        """products, stream: what the arithmetic and the weights of the pass would take by themselves; they may overlap.
+        What they do not account for is the time of calls."""
+        calls = max(seconds - products - stream, 0.0)
+        whole = products + stream + calls
+        return cls(products / whole, stream / whole, calls / whole)
+
+
+COMPONENTS = tuple(one.name for one in fields(Components))

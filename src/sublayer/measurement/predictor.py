@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from sublayer.measurement.quiet import OnWait
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
 from sublayer.measurement.specimen import Kind, Specimens
-from sublayer.measurement.table import Entry, OnProgress, Table
+from sublayer.measurement.table import Entry, GridPoint, OnProgress, Table
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 
@@ -28,8 +29,6 @@ MOST = 30
 """Largest number of whole models to calibrate on."""
 RIDGE = 0.05
 """Ridge penalty on the slopes of the correction."""
-TOLERANCE, SECONDS = 0.02, 1.0
-"""Relative precision wanted of a whole model's time, and the longest time to measure it."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,15 @@ class Predictor:
         self.table = Table(setting or Setting(), folder, plugins)
         self.setting = self.table.setting
         self.coefficients = np.zeros(3)
+        self._calibrated: list[Model.Config] = []
 
     def learn(self, configs: Sequence[Model.Config], on_progress: OnProgress = lambda done, total: None) -> None:
         """Measure the sublayers of these models, and the models without sublayers."""
-        points = [point for config in configs for kind in self._kinds(config) for point, _ in self.table.points(*kind)]
-        self.table.learn(points, on_progress)
+        self.table.learn(self._points(configs), on_progress)
+
+    def knows(self, configs: Sequence[Model.Config]) -> bool:
+        """Whether all their sublayers were measured, undisturbed."""
+        return self.table.knows(self._points(configs))
 
     def predict(self, config: Model.Config) -> Estimate:
         time, features, memory = self._raw(config)
@@ -101,9 +104,10 @@ class Predictor:
         """Fit the correction to whole models like those to be predicted."""
         if len(configs) > MOST:
             raise ValueError(f"{len(configs)} models to calibrate on; give at most {MOST}")
+        self._calibrated = list(configs)
         rows = [self._raw(config) for config in configs]
         readings = self._whole(configs, on_progress)
-        found = [math.log(self.table.pace.usual([one]) / raw) for one, (raw, _, _) in zip(readings, rows, strict=True)]
+        found = [math.log(one.latency / raw) for one, (raw, _, _) in zip(readings, rows, strict=True)]
         x = np.array([features for _, features, _ in rows])
         # The constant is not penalised, the slopes are.
         penalty = RIDGE * len(rows) * np.diag([0.0, 1.0, 1.0])
@@ -112,20 +116,39 @@ class Predictor:
         slopes[0] -= x[:, 1:].mean(0) @ slopes[1:]
         self.coefficients = slopes
 
+    def relearn(self, on_progress: OnProgress = lambda done, total: None) -> None:
+        """Measure again what was disturbed, if nothing disturbs now; predictions change accordingly."""
+        self.table.relearn(on_progress)
+        if self._calibrated:
+            self.calibrate(self._calibrated)
+
+    @property
+    def disturbed(self) -> str | None:
+        """What disturbed the readings that predictions are made from; None if nothing did."""
+        return self.table.disturbed
+
     def check(self, configs: Sequence[Model.Config], on_progress: OnProgress = lambda done, total: None) -> Errors:
         """Predict and measure models; they should not be those it was calibrated on."""
         estimates = [self.predict(config) for config in configs]
         readings = self._whole(configs, on_progress)
         return Errors(
             [one.latency for one in estimates],
-            [self.table.pace.usual([one]) for one in readings],
+            [one.latency for one in readings],
             [one.memory for one in estimates],
             [one.memory for one in readings],
         )
 
     def read(self, config: Model.Config) -> Reading:
         """A whole model, measured and stored in the table."""
-        return self.table.whole(config, self.setting.remembered(config), tolerance=TOLERANCE, seconds=SECONDS)
+        return self.table.whole(config, self.setting.remembered(config))
+
+    def await_quiet(self, seconds: float, on_wait: OnWait = lambda why: None) -> str | None:
+        """Wait until nobody disturbs, for at most so many seconds; what still disturbs then."""
+        return self.table.machine.wait(seconds, self.setting.threads or 1, on_wait)
+
+    def forget(self) -> int:
+        """Drop the readings stored for this device and setting; their number."""
+        return self.table.forget()
 
     def _whole(self, configs: Sequence[Model.Config], on_progress: OnProgress) -> list[Reading]:
         readings = []
@@ -151,6 +174,9 @@ class Predictor:
         time = frame.latency + sum(entry.latency for entry in sublayers)
         features = np.array([1.0, math.log(weights), math.log(len(sublayers))])
         return time, features, weights + int(_highest(frame, sublayers))
+
+    def _points(self, configs: Sequence[Model.Config]) -> list[GridPoint]:
+        return [point for config in configs for kind in self._kinds(config) for point, _ in self.table.points(*kind)]
 
     def _kinds(self, config: Model.Config) -> list[tuple[Kind, int, int | None, int]]:
         """The entries to look up: the frame, then each sublayer."""

@@ -6,6 +6,7 @@ to the fitted curve; on a quiet one, readings stay as they are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,13 @@ LEAST = 8
 SWEEPS = 20
 OUTLIER = 2.0
 """Residuals above this many times the median one get less weight."""
+
+
+def deviation(readings: Sequence[Sequence[float]]) -> float:
+    """Standard deviation, in logarithms, of the mean of two readings of the same model; from those that have two."""
+    off = [abs(math.log(each[1] / each[0])) for each in readings if len(each) > 1]
+    # Two readings differ by √2 deviations of one, and their mean has 1/√2 of it.
+    return float(np.median(off) / 0.6745 / 2) if off else 0.0
 
 
 def smooth(sizes: Sequence[tuple[int, int | None]], seconds: Sequence[float], noise: float) -> list[float]:

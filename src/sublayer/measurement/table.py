@@ -3,10 +3,14 @@
 The speed of a device changes from second to second. So sublayers are measured in random order, and then once more in
 another: sizes that are used together are not all measured in the same slow second, and the difference between the two
 readings shows how noisy they are.
+
+Readings are stored at the pace they were taken at, with their conditions, and scaled to the device's quiet pace when
+they are used. A disturbed reading is used only until there is an undisturbed one.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -16,10 +20,11 @@ from pathlib import Path
 from sublayer.files import cache
 from sublayer.measurement import grid
 from sublayer.measurement.device import fingerprint
-from sublayer.measurement.pace import Pace
+from sublayer.measurement.quiet import Machine
+from sublayer.measurement.quiet_pace import PaceFile, QuietPace
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
-from sublayer.measurement.smoothing import smooth
+from sublayer.measurement.smoothing import deviation, smooth
 from sublayer.measurement.specimen import Kind, copies
 from sublayer.measurement.worker import Worker
 from sublayer.nn.config import ConfigError
@@ -28,6 +33,8 @@ from sublayer.runs import Lines
 
 TOLERANCE, SECONDS = 0.03, 0.25
 """Relative precision wanted of a specimen's time, and the longest time to measure it."""
+WHOLE_TOLERANCE, WHOLE_SECONDS = 0.02, 1.0
+"""The same of a whole model."""
 ROUNDS = 2
 
 OnProgress = Callable[[int, int], None]
@@ -86,18 +93,30 @@ class GridPoint:
 class Table:
     """Readings on disk, one file for each device and setting, and the entries computed from them."""
 
-    def __init__(self, setting: Setting, folder: Path | str | None = None, plugins: Sequence[str] = ()) -> None:
-        self.setting, self.plugins = setting.resolved(), plugins
+    def __init__(
+        self,
+        setting: Setting,
+        folder: Path | str | None = None,
+        plugins: Sequence[str] = (),
+        machine: Machine | None = None,
+    ) -> None:
+        self.setting, self.plugins, self.folder = setting.resolved(), plugins, folder
+        self.machine = machine or Machine()
         self.device = fingerprint(self.setting.device, self.setting.threads)
         name = f"{self.device['id']}-{cache.key(setting=self.setting.dump())[:12]}.jsonl"
         self.lines = Lines(cache.folder(folder) / "measurement" / name)
         self._readings: dict[str, list[Reading]] = {}
-        self._pace: Pace | None = None
+        self._names: dict[str, GridPoint | tuple[Model.Config, int]] = {}
+        self._fitted: list[GridPoint] = []
+        self._noise: float | None = None
         self._points: dict[GridPoint, Entry] = {}
         self._entries: dict[GridPoint, Entry] = {}
         self._neighbours: dict[GridPoint, list[tuple[GridPoint, float]]] = {}
         self._size = 0
         self._worker: Worker | None = None
+        self._paces = PaceFile(self.device["id"], folder)
+        self._quiet: QuietPace | None = self._paces.quiet()
+        self._looked: bool | None = None
 
     def entry(self, kind: Kind, dim: int, inner: int | None, memory: int) -> Entry:
         """Interpolated between grid points; those not measured yet are measured."""
@@ -126,34 +145,62 @@ class Table:
         return [(GridPoint(kind, d, f, memory), share * part) for d, share in dims for f, part in widths]
 
     def learn(self, points: Collection[GridPoint], on_progress: OnProgress = lambda done, total: None) -> None:
-        """Measure what is missing, in random order, in ROUNDS rounds.
+        """Measure what is missing, in random order, in ROUNDS rounds; and again what was disturbed, if nothing disturbs
+        now.
 
-        The first call fits pace and curves, from its own readings alone: so the same table gives the same predictions,
+        The first call fits noise and curves, from its own readings alone: so the same table gives the same predictions,
         however many readings are added later.
         """
         wanted = list(dict.fromkeys([*points, *(point.frame for point in points)]))
+        self._measure(wanted, on_progress)
+        if self._noise is None and wanted:
+            self._fitted = wanted
+            self._fit_curves()
+
+    def knows(self, points: Collection[GridPoint]) -> bool:
+        """Whether all of them were measured, undisturbed."""
         with cache.held(self.lines.path):
             self._refresh()
-        order, todo = random.Random(0), []
-        for times in range(1, ROUNDS + 1):
-            missing = [point for point in wanted if len(self._readings.get(point.name, [])) < times]
-            todo += [(point, times) for point in order.sample(missing, len(missing))]
-        for n, (point, times) in enumerate(todo):
-            on_progress(n, len(todo))
-            self._read(point.name, point.specimen, point.memory, TOLERANCE, SECONDS, times)
-        if self._pace is None and wanted:
-            self._pace = Pace.of([self._readings[point.name][:ROUNDS] for point in wanted])
-            self._fit_curves(wanted)
+        return all(len(self._good(point.name)) >= ROUNDS for point in points)
 
-    def whole(self, config: Model.Config, memory: int, *, tolerance: float, seconds: float) -> Reading:
-        """A whole model, measured in the table's process; a stored reading is used again."""
-        name = cache.key(config=config.hash, memory=memory)
-        return self._read(name, config, memory, tolerance, seconds, 1)[0]
+    def relearn(self, on_progress: OnProgress = lambda done, total: None) -> None:
+        """Measure again what was used and disturbed, if nothing disturbs now; then fit anew."""
+        doubtful, self._looked = self.doubtful, None
+        if doubtful and self._quiet_now:
+            self._measure([point for point in doubtful.values() if isinstance(point, GridPoint)], on_progress)
+            for name, asked in doubtful.items():
+                if not isinstance(asked, GridPoint):
+                    self._read(name, *asked, WHOLE_TOLERANCE, WHOLE_SECONDS, 1, again=True)
+        self._quiet = self._paces.quiet()
+        self._fit_curves()
 
     @property
-    def pace(self) -> Pace:
-        """From the readings of the first `learn`, or from all readings before it."""
-        return self._pace or Pace.of(self._readings.values())
+    def doubtful(self) -> dict[str, GridPoint | tuple[Model.Config, int]]:
+        """What was used here although it was disturbed, or its conditions are unknown."""
+        return {name: asked for name, asked in self._names.items() if not self._good(name)}
+
+    @property
+    def disturbed(self) -> str | None:
+        """What disturbed the readings that are used, if a tenth of them or more were."""
+        whys = [self._known(name)[0].disturbed for name in self.doubtful]
+        known = [why for why in whys if why is not None]
+        return max(known, key=known.count) if 10 * len(known) >= max(1, len(self._names)) else None
+
+    def whole(self, config: Model.Config, memory: int) -> Reading:
+        """A whole model, measured in the table's process; a stored reading is used again."""
+        name = cache.key(config=config.hash, memory=memory)
+        self._names[name] = config, memory
+        again = bool(self._readings.get(name)) and not self._good(name) and self._quiet_now
+        return self._read(name, config, memory, WHOLE_TOLERANCE, WHOLE_SECONDS, 1, again=again)[0]
+
+    def forget(self) -> int:
+        """Remove what is stored for this device and setting; the number of readings."""
+        with cache.held(self.lines.path):
+            self._refresh()
+            count = sum(len(several) for several in self._readings.values())
+            self.lines.path.unlink(missing_ok=True)
+        self._readings, self._size = {}, 0
+        return count
 
     def __enter__(self) -> Table:
         return self
@@ -173,8 +220,9 @@ class Table:
         return self._points[point]
 
     def _make(self, point: GridPoint) -> Entry:
+        self._names[point.name] = point
         readings = self._read(point.name, point.specimen, point.memory, TOLERANCE, SECONDS, 1)
-        latency, parts, count = self.pace.usual(readings[:ROUNDS]), readings[0].parts, point.copies
+        latency, parts, count = usual(readings[:ROUNDS]), readings[0].parts, point.copies
         passing = parts.peak - parts.kept
         if point.kind.part is None:
             return Entry(latency, parts.state, parts.kept, passing)
@@ -183,31 +231,86 @@ class Table:
         own, state, kept = (max(value, 0.0) / count for value in beyond)
         return Entry(own, state, kept, passing)
 
-    def _fit_curves(self, points: Sequence[GridPoint]) -> None:
+    def _fit_curves(self) -> None:
         """Fit curves through the points of each kind."""
         self._points, self._entries = {}, {}
+        pairs = [self._known(point.name)[:ROUNDS] for point in self._fitted]
+        self._noise = deviation([[one.latency for one in several] for several in pairs])
         kinds: dict[tuple[Kind, int], list[GridPoint]] = {}
-        for point in points:
+        for point in self._fitted:
             kinds.setdefault((point.kind, point.memory), []).append(point)
         for alike in kinds.values():
             entries = [self._make(point) for point in alike]
             sizes = [(point.dim, point.inner) for point in alike]
-            drawn = smooth(sizes, [entry.latency for entry in entries], self.pace.noise)
+            drawn = smooth(sizes, [entry.latency for entry in entries], self._noise)
             for point, entry, latency in zip(alike, entries, drawn, strict=True):
                 self._points[point] = Entry(latency, entry.state, entry.kept, entry.passing)
 
+    def _measure(self, wanted: Sequence[GridPoint], on_progress: OnProgress) -> None:
+        with cache.held(self.lines.path):
+            self._refresh()
+        order, todo = random.Random(0), []
+        for times in range(1, ROUNDS + 1):
+            missing = [point for point in wanted if self._lacks(point.name, times)]
+            todo += [(point, times) for point in order.sample(missing, len(missing))]
+        self._names |= {point.name: point for point in wanted}
+        for n, (point, times) in enumerate(todo):
+            on_progress(n, len(todo))
+            self._read(point.name, point.specimen, point.memory, TOLERANCE, SECONDS, times, again=True)
+
+    def _lacks(self, name: str, times: int) -> bool:
+        """Whether it is to be measured: always if there are too few readings, otherwise if better ones can be had."""
+        if len(self._good(name)) >= times:
+            return False
+        return len(self._readings.get(name, [])) < times or self._quiet_now
+
+    @property
+    def _quiet_now(self) -> bool:
+        """Whether nothing disturbs; looked at when the first doubtful reading is met."""
+        if self._looked is None:
+            self._looked = self.machine.disturbance(self.setting.threads or 1) is None
+        return self._looked
+
+    def _good(self, name: str) -> list[Reading]:
+        return [one for one in self._settled(name) if one.conditions is not None and not one.disturbed]
+
+    def _known(self, name: str) -> list[Reading]:
+        """The readings with the best conditions: undisturbed, else unknown, else the least slowed."""
+        settled = self._settled(name)
+        unknown = [one for one in settled if one.conditions is None]
+        return self._good(name) or unknown or sorted(settled, key=_slowdown)
+
+    def _settled(self, name: str) -> list[Reading]:
+        """At the quiet pace."""
+        several = self._readings.get(name, [])
+        return several if self._quiet is None else [one.at(self._quiet) for one in several]
+
     def _read(
-        self, name: str, config: Model.Config, memory: int, tolerance: float, seconds: float, times: int
+        self,
+        name: str,
+        config: Model.Config,
+        memory: int,
+        tolerance: float,
+        seconds: float,
+        times: int,
+        again: bool = False,
     ) -> list[Reading]:
-        """All readings of a name, after one more if there are fewer than `times`."""
-        if len(self._readings.get(name, [])) < times:
+        """The readings of a name, after one more if there are fewer than `times`; again: fewer undisturbed ones."""
+
+        def enough() -> bool:
+            return len(self._good(name) if again else self._readings.get(name, [])) >= times
+
+        if not enough():
             with cache.held(self.lines.path):  # a reading that another process adds meanwhile is not repeated
                 self._refresh()
-                if len(self._readings.get(name, [])) < times:
-                    self._worker = self._worker or Worker(self.setting, self.plugins)
+                if not enough():
+                    self._worker = self._worker or Worker(self.setting, self.plugins, self.folder)
                     read = self._worker.read(config, memory=memory, tolerance=tolerance, seconds=seconds)
+                    quiet = self._worker.learn_pace(read)
+                    # Once curves are fitted, one pace holds for all entries, until `relearn` fits them anew.
+                    self._quiet = quiet if self._noise is None else self._quiet
                     self._add({"name": name, **read.dump(), "device": self.device["id"]})
-        return self._readings[name]
+        return self._known(name)
 
     def _add(self, line: dict[str, object]) -> None:
         self.lines.add(line)
@@ -216,6 +319,8 @@ class Table:
     def _refresh(self) -> None:
         """Read what was added, by this process or by others; the caller holds the lock."""
         self.lines.mend()
+        if self.lines.size < self._size:  # another process has removed what was stored
+            self._readings, self._size = {}, 0
         for line in self.lines.after(self._size):
             try:
                 name, read = str(line.pop("name")), Reading.read(line | {"device": self.device})
@@ -226,3 +331,12 @@ class Table:
                 ) from None
             self._readings.setdefault(name, []).append(read)
         self._size = self.lines.size
+
+
+def usual(readings: Sequence[Reading]) -> float:
+    """Seconds: the geometric mean."""
+    return math.exp(sum(math.log(one.latency) for one in readings) / len(readings))
+
+
+def _slowdown(reading: Reading) -> float:
+    return reading.conditions.slowdown if reading.conditions else math.inf

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from sublayer.executors import wire
 from sublayer.executors.processes import Process
 from sublayer.measurement import need
 from sublayer.measurement.lock import measuring_lock
+from sublayer.measurement.quiet_pace import PaceFile, QuietPace, Sample
+from sublayer.measurement.ratios import Race
 from sublayer.measurement.reading import Reading
 from sublayer.measurement.setting import Setting
 from sublayer.nn.model import Model
@@ -16,27 +20,13 @@ from sublayer.nn.model import Model
 PROBE = "sublayer.measurement.probe:probe"
 
 
-def measure(
-    configs: Sequence[Model.Config],
-    setting: Setting | None = None,
-    *,
-    tolerance: float = 0.02,
-    seconds: float = 3.0,
-    plugins: Sequence[str] = (),
-) -> list[Reading]:
-    """Measure whole models on this device, each in a new process."""
-    readings = []
-    for config in configs:
-        with Worker(setting or Setting(), plugins) as worker:
-            readings.append(worker.read(config, tolerance=tolerance, seconds=seconds, alone=True))
-    return readings
-
-
 class Worker:
     """The caller's side of it: `with Worker(setting) as worker: worker.read(config)`."""
 
-    def __init__(self, setting: Setting, plugins: Sequence[str] = ()) -> None:
-        self.setting, self.plugins = setting.resolved(), plugins
+    def __init__(self, setting: Setting, plugins: Sequence[str] = (), folder: Path | str | None = None) -> None:
+        """folder: of the cache, where the device's quiet pace is stored."""
+        self.setting, self.plugins, self.folder = setting.resolved(), plugins, folder
+        self._learned = False
 
     def read(
         self,
@@ -47,20 +37,56 @@ class Worker:
         seconds: float = 2.0,
         alone: bool = False,
     ) -> Reading:
-        """memory: instead of the setting's. alone: the process has held no other model, so that its high-water mark is
-        this model's."""
+        """A model at the pace of this moment; `settle` scales it to the quiet pace.
+
+        memory: instead of the setting's. alone: the process has held no other model, so that its high-water mark is
+        this model's.
+        """
         setting = self.setting if memory is None else self.setting.but(memory=memory)
-        setting.check(config)
-        need.check(config, setting)
-        how = {"tolerance": tolerance, "seconds": seconds, "alone": alone}
+        found = self._ask([config], setting, tolerance=tolerance, seconds=seconds, alone=alone)
+        return Reading.read(found["readings"][0])
+
+    def race(self, configs: Sequence[Model.Config], *, tolerance: float = 0.02, seconds: float = 2.0) -> Race:
+        """Several models, their runs interleaved; readings are at the quiet pace."""
+        need.check_together(configs, self.setting)
+        found = self._ask(configs, self.setting, tolerance=tolerance, seconds=seconds, alone=False)
+        readings = [Reading.read(one) for one in found["readings"]]
+        quiet = self.learn_pace(readings[0])
+        return Race([one.at(quiet) for one in readings], found["rounds"])
+
+    def high_water(self, config: Model.Config) -> int | None:
+        """Bytes by which a process grows that holds only this model; this one has held no other."""
+        return self._ask([config], self.setting, tolerance=1.0, seconds=0.0, alone=True)["high_water"][0]
+
+    def settle(self, reading: Reading) -> Reading:
+        """The reading at the quiet pace."""
+        return reading.at(self.learn_pace(reading))
+
+    def learn_pace(self, reading: Reading) -> QuietPace:
+        """The device's quiet pace. The first reading of a process adds to it, and so does a faster one."""
+        assert reading.pace is not None, "only readings of earlier versions lack their pace"
+        assert reading.conditions is not None
+        sample = Sample(reading.pace, reading.conditions.busy)
+        file = PaceFile(reading.device["id"], self.folder)
+        known = file.quiet()
+        if known is None or not self._learned or sample.improves(known):
+            self._learned = True
+            known = file.add(sample)
+        return known
+
+    def _ask(self, configs: Sequence[Model.Config], setting: Setting, **how: Any) -> dict[str, Any]:
+        for config in configs:
+            setting.check(config)
+            need.check(config, setting)
+        task = {"configs": [config.dump() for config in configs], "setting": setting.dump(), **how}
         with measuring_lock():
-            found = self._process.ask(PROBE, {"config": config.dump(), "setting": setting.dump(), **how})
+            found = self._process.ask(PROBE, task)
         if found is None:
             raise ValueError(
                 f"the process that measures died, {self._process.bury()}; where memory ran out, measure a smaller "
                 "model, batch or length"
             )
-        return Reading.read(wire.read(found))
+        return wire.read(found)
 
     @cached_property
     def _process(self) -> Process:

@@ -49,11 +49,19 @@ def explore(
         method.tell(progress.trials[start:])
         progress.generations.append(len(progress.trials))
         if len(progress.generations) >= HOPELESS[0] and len(progress.trials) >= HOPELESS[1]:
-            refuse_infeasible(progress.trials, evaluator.limits)
+            settle(progress, evaluator, infeasible_only=True)
     if not progress.trials:
         raise ConfigError(empty(method.space))
-    refuse_infeasible(progress.trials, evaluator.limits)
+    settle(progress, evaluator)
     return progress
+
+
+def settle(progress: SearchProgress, evaluator: Evaluator, *, infeasible_only: bool = False) -> None:
+    """Judge the trials by the best figures that can be had now, and give up if none is within the limits."""
+    if infeasible_only and any(trial.feasible for trial in progress.trials):
+        return
+    progress.trials = evaluator.settled(progress.trials)
+    refuse_infeasible(progress.trials, evaluator.limits, evaluator.disturbed)
 
 
 def recall(recorded: Recorded, candidate: Candidate) -> Trial:
@@ -65,17 +73,23 @@ def recall(recorded: Recorded, candidate: Candidate) -> Trial:
     return Trial(recorded.number, candidate, recorded.figures, recorded.excess)
 
 
-def refuse_infeasible(trials: Sequence[Trial], limits: Mapping[str, float]) -> None:
-    """Where no candidate is within the limits, name the nearest one."""
+def refuse_infeasible(trials: Sequence[Trial], limits: Mapping[str, float], disturbed: str | None = None) -> None:
+    """Where no candidate is within the limits, name the nearest one, and what disturbed the figures."""
     if any(trial.feasible for trial in trials):
         return
     nearest = min(trials, key=lambda trial: trial.violation)
     beyond = [name for name, share in nearest.excess.items() if share > 0]
     has = ", ".join(f"{name} {units.write(name, nearest.figures[name])}" for name in beyond if name in nearest.figures)
     wanted = ", ".join(f"{name} up to {units.write(name, limits[name])}" for name in beyond if name in limits)
+    remedy = "raise the limit, or search a space with smaller models"
+    if disturbed and "latency" in beyond:
+        remedy = (
+            f"but these figures were measured on a busy machine ({disturbed}); stop other programs, then run the same "
+            "command again, which measures them again"
+        )
     raise ValueError(
         f"no candidate has {wanted or f'a finite {beyond[0]}'}: of {len(trials):,} tried, the nearest "
-        f"({sketch(nearest)}) has {has or 'none'}; raise the limit, or search a space with smaller models"
+        f"({sketch(nearest)}) has {has or 'none'}; {remedy}"
     )
 
 

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from sublayer.measurement.reading import NOISY
 from sublayer.nas import pareto
-from sublayer.nas.records import FrontModel, MeasuredFigures, PredictorErrors, SearchGoal, SearchRequest, SearchResult
+from sublayer.nas.goals import source
+from sublayer.nas.records import (
+    BudgetModel,
+    FrontModel,
+    MeasuredFigures,
+    PredictorErrors,
+    SearchGoal,
+    SearchRequest,
+    SearchResult,
+)
 from sublayer.nas.reporters import SearchProgress
 from sublayer.nas.trial import Trial, table
 
@@ -52,7 +61,7 @@ def growth(progress: SearchProgress, ideal: Points, reference: Points) -> list[f
     return volumes
 
 
-def find_front(request: SearchRequest, progress: SearchProgress) -> SearchResult:
+def find_front(request: SearchRequest, progress: SearchProgress, limits: Mapping[str, float]) -> SearchResult:
     """The result of a search before any model is measured."""
     goals = progress.goals
     within = [trial for trial in progress.trials if trial.feasible]
@@ -61,7 +70,7 @@ def find_front(request: SearchRequest, progress: SearchProgress) -> SearchResult
     signs = np.array([goal.sign for goal in goals])
     return SearchResult(
         objectives=goals,
-        limits=request.limits,
+        limits=dict(limits),
         trials=len(progress.trials),
         feasible=len(within),
         hypervolume=volumes[-1],
@@ -72,6 +81,8 @@ def find_front(request: SearchRequest, progress: SearchProgress) -> SearchResult
         device=request.device,
         setting=request.setting,
         text=request.text,
+        budget=None if request.budget is None else BudgetModel(config=request.budget),
+        sources={name: source(name) for trial in within for name in trial.figures},
         front=tuple(front_model(trial) for trial in nondominated(within, goals)),
     )
 
@@ -93,7 +104,24 @@ def carry_over(result: SearchResult, before: SearchResult | None) -> SearchResul
         earlier = known.get(one.number)
         if earlier is not None and earlier.config == one.config:
             result = result.replace(one.number, measured=earlier.measured, run=earlier.run)
+    if before and before.budget and result.budget and before.budget.config == result.budget.config:
+        result = result.model_copy(update={"budget": before.budget})
+    return judged(result)
+
+
+def judged(result: SearchResult) -> SearchResult:
+    """The result with what follows from its measurements: who is within the limits, and the errors of predictions."""
+    if result.budget and is_measured(result.budget):
+        assert result.budget.measured is not None
+        result = result.model_copy(update={"limits": {**result.limits, "latency": result.budget.measured.latency}})
+    for one in result.front:
+        result = result.replace(one.number, within=not exceeded(one, result.limits) if is_measured(one) else None)
     return with_errors(result)
+
+
+def exceeded(model: FrontModel, limits: Mapping[str, float]) -> list[str]:
+    """The limits that a model's measurement exceeds."""
+    return [name for name, most in limits.items() if (model.measured_value(name) or 0) > most]
 
 
 def with_errors(result: SearchResult) -> SearchResult:
@@ -115,10 +143,10 @@ def _error(pairs: Sequence[tuple[Mapping[str, float], MeasuredFigures]], name: s
     return float(np.median([abs(predicted / real - 1) for predicted, real in known])) if known else None
 
 
-def is_measured(model: FrontModel) -> bool:
-    """Whether it was measured, and not in too much noise."""
+def is_measured(model: FrontModel | BudgetModel) -> bool:
+    """Whether it was measured, undisturbed and not in too much noise."""
     found = model.measured
-    if found is None or found.latency is None or found.low is None or found.high is None:
+    if found is None or found.disturbed or found.latency is None or found.low is None or found.high is None:
         return False
     return (found.high - found.low) / 2 <= NOISY * found.latency
 

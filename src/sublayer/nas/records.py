@@ -57,12 +57,16 @@ class SearchGoal(SearchRecord):
 
 
 class MeasuredFigures(SearchRecord):
-    """A model's latency in seconds with its 95 % interval, and its peak memory in bytes."""
+    """A model's latency in seconds at the device's quiet pace, with its 95 % interval, and its peak memory in bytes."""
 
     latency: Number | None = None
     low: Number | None = None
     high: Number | None = None
     memory: Number | None = None
+    raw: Number | None = None
+    """Seconds as the clock showed them."""
+    disturbed: StrictStr | None = None
+    """What spoils the latency; None if nothing does."""
 
     def value(self, name: str) -> float | None:
         """A figure by name; None where it is not one that is measured."""
@@ -79,11 +83,20 @@ class FrontModel(SearchRecord):
     values: Annotated[dict[str, Number], BeforeValidator(_without_nulls)]
     """Counted, predicted and scored figures by name."""
     measured: MeasuredFigures | None = None
+    within: bool | None = None
+    """Whether it is within the limits as measured; None where it was not measured, or disturbed."""
     run: StrictStr | None = None
     """The folder of its run, relative to the search's."""
 
     def measured_value(self, name: str) -> float | None:
         return None if self.measured is None else self.measured.value(name)
+
+
+class BudgetModel(SearchRecord):
+    """The model whose latency is the limit, measured in the same race as the front."""
+
+    config: dict[str, Any]
+    measured: MeasuredFigures | None = None
 
 
 class PredictorErrors(SearchRecord):
@@ -122,9 +135,15 @@ class SearchRequest(SearchRecord):
     """The device's fingerprint, where latency or memory matters."""
     text: StrictStr | None = None
     """The hash of the text, where a proxy reads it."""
+    budget: dict[str, Any] | None = None
+    """The config of the model whose latency is a limit."""
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in super().to_json().items() if value is not None}
+
+
+OPTIONAL = ("text", "budget", "disturbed")
+"""Fields of front.json that are left out where there is nothing to say."""
 
 
 class SearchResult(SearchRecord):
@@ -133,6 +152,7 @@ class SearchResult(SearchRecord):
     format: StrictInt = sealed_json.FORMAT
     objectives: tuple[SearchGoal, ...]
     limits: dict[str, Number] = {}
+    """Those asked for; latency is that of the budget, where there is one, as measured with the front."""
     trials: StrictInt = 0
     feasible: StrictInt | None = None
     """Trials within the limits."""
@@ -148,13 +168,17 @@ class SearchResult(SearchRecord):
     device: dict[str, Any] | None = None
     setting: dict[str, Any] | None = None
     predictor: PredictorErrors | None = None
+    disturbed: StrictStr | None = None
+    """What disturbed the readings that predictions are made from; None if nothing did."""
+    budget: BudgetModel | None = None
     text: StrictStr | None = None
+    sources: dict[str, StrictStr] = {}
+    """Where each of the front's `values` comes from: counted, predicted or scored; `measured` is beside them."""
     front: tuple[FrontModel, ...]
 
     def to_json(self) -> dict[str, Any]:
         data = super().to_json()
-        if self.text is None:
-            del data["text"]
+        data = {name: value for name, value in data.items() if value is not None or name not in OPTIONAL}
         if self.predictor is not None:
             data["predictor"] = self.predictor.to_json()
         return data

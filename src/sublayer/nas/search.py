@@ -6,6 +6,7 @@ recalled, and the rest is evaluated. No trial is lost or repeated, and the front
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -13,11 +14,12 @@ from random import Random
 from sublayer import executors
 from sublayer.data import Dataset
 from sublayer.measurement import Setting
+from sublayer.measurement.quiet import WAIT
 from sublayer.nas import methods
 from sublayer.nas.evolution import Method
 from sublayer.nas.explore import explore
 from sublayer.nas.folder import SearchFolder
-from sublayer.nas.front import carry_over, evenly, find_front, is_measured, with_errors
+from sublayer.nas.front import carry_over, evenly, find_front, is_measured, judged
 from sublayer.nas.goals import read_goals, read_limits
 from sublayer.nas.records import CountedFor, SearchGoal, SearchRequest, SearchResult
 from sublayer.nas.reporters import SearchReporter
@@ -58,13 +60,17 @@ def search(
     plugins: Sequence[str] = (),
     sources: Sources | None = None,
     reporter: SearchReporter | None = None,
+    budget: Model.Config | None = None,
+    wait: float = WAIT,
+    remeasure: bool = False,
 ) -> SearchResult:
     """Search a space under limits, measure the front, train the best `train` of it; the result is in out/front.json.
 
     objectives: two or three figures, latency and memory of this device or proxies among them. limits: {"latency":
     "5ms", "params": 1e7}. setting, seconds: what is measured, and for how long at most, for a model of the front. text:
     read by proxies and trainings. pool: where proxies are scored and models trained. sources: other sources of figures
-    than this device and the proxies.
+    than this device and the proxies. budget: a model whose latency is a limit, too; it is measured with the front.
+    wait: seconds to wait for a quiet machine. remeasure: drop the readings stored for this device and setting first.
     """
     check_numbers(seed=seed, train=train, seconds=seconds)
     trials = count_trials(population, iterations)
@@ -74,7 +80,7 @@ def search(
     measured: Setting = (setting or Setting()).resolved()
     pool, reporter = pool or executors.pool(), reporter or SearchReporter()
     if sources is None:
-        figures = {*(goal.name for goal in goals), *most}
+        figures = {*(goal.name for goal in goals), *most, *(["latency"] if budget else [])}
         sources = on_this_device(
             figures,
             most,
@@ -85,6 +91,8 @@ def search(
             pool=pool,
             plugins=plugins,
             reporter=reporter,
+            wait=wait,
+            remeasure=remeasure,
         )
     request = SearchRequest(
         space=space.dump(),
@@ -98,35 +106,44 @@ def search(
         setting=sources.setting,
         device=sources.device,
         text=sources.text,
+        budget=budget and budget.dump(),
     )
-    folder, candidates = SearchFolder(Path(out)), begin(method, space, goals, most, seed, population)
+    bounded = most if budget is None else {"latency": math.inf, **most}
+    folder, candidates = SearchFolder(Path(out)), begin(method, space, goals, bounded, seed, population)
     with folder.locked():
         folder.write_request(request)
         with sources:
             for stage in sources.stages:
                 stage.prepare(space)
-            evaluator = Evaluator([CountStage(measured.length, measured.memory), *sources.stages], goals, most)
+            stages = [CountStage(measured.length, measured.memory), *sources.stages]
+            evaluator = Evaluator(stages, goals, most, budget)
             journal = Journal(folder.journal, STUDY, space, goals)
             progress = explore(candidates, evaluator, trials, journal, reporter)
-            result = carry_over(find_front(request, progress), folder.read_result())
+            result = carry_over(find_front(request, progress, evaluator.limits), folder.read_result())
+            result = result.model_copy(update={"disturbed": evaluator.disturbed})
             folder.write_result(result)
             if sources.meter:
-                result = measure_front(result, sources.meter, folder, reporter)
+                result = measure_front(result, sources.meter, folder)
         if train:
             assert text is not None
             result = train_front(result, train, text, training or TrainConfig(), folder, pool, reporter)
     return result
 
 
-def measure_front(result: SearchResult, meter: Meter, folder: SearchFolder, reporter: SearchReporter) -> SearchResult:
-    """Measure models spread along the front that were not measured before; front.json has each at once."""
+def measure_front(result: SearchResult, meter: Meter, folder: SearchFolder) -> SearchResult:
+    """Measure models spread along the front, and the budget, in one race; unless all were measured before."""
     chosen = evenly(result.front, MEASURED_MODELS)
-    for done, one in enumerate(chosen):
-        reporter.phase("measuring models of the front", done, len(chosen))
-        if not is_measured(one):
-            found = meter.measure(Model.Config.parse(one.config))
-            result = with_errors(result.replace(one.number, measured=found))
-            folder.write_result(result)
+    budget = result.budget
+    if all(is_measured(one) for one in chosen) and (budget is None or is_measured(budget)):
+        return result
+    asked = [*(one.config for one in chosen), *([budget.config] if budget else [])]
+    found = meter.measure([Model.Config.parse(config) for config in asked])
+    for one, figures in zip(chosen, found, strict=False):
+        result = result.replace(one.number, measured=figures)
+    if budget:
+        result = result.model_copy(update={"budget": budget.model_copy(update={"measured": found[-1]})})
+    result = judged(result)
+    folder.write_result(result)
     return result
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from sublayer.data import Dataset
 from sublayer.executors import Pool
 from sublayer.measurement import Setting
+from sublayer.measurement.quiet import WAIT
 from sublayer.nas import on_device
 from sublayer.nas.goals import COUNTED, MEASURED
 from sublayer.nas.proxy_stage import ProxyStage
@@ -19,7 +20,9 @@ from sublayer.nn.model import Model
 
 
 class Meter(Protocol):
-    def measure(self, config: Model.Config) -> MeasuredFigures: ...
+    def measure(self, configs: Sequence[Model.Config]) -> Sequence[MeasuredFigures]:
+        """All of them in one race."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ def on_this_device(
     pool: Pool,
     plugins: Sequence[str],
     reporter: SearchReporter,
+    wait: float = WAIT,
+    remeasure: bool = False,
 ) -> Sources:
     """The stages that give these figures: the device's predictor for latency and memory, proxies for the others."""
     stages: list[Stage] = []
@@ -63,8 +68,8 @@ def on_this_device(
     scored = [ProxyStage(names, text, seed, pool, reporter)] if names else []
     if figures & MEASURED.keys():
         predictor = on_device.Predictor(setting, plugins=plugins)
-        stages = [WeightStage(), on_device.LatencyStage(predictor, limits, reporter)]
-        meter = on_device.DeviceMeter(setting, seconds, plugins, reporter)
+        stages = [WeightStage(), on_device.LatencyStage(predictor, limits, reporter, wait, remeasure)]
+        meter = on_device.DeviceMeter(setting, seconds, plugins, reporter, wait)
         device = predictor.table.device
     read = text.hash if names and text is not None else None
     return Sources([*stages, *scored], meter, setting.dump(), device, read)

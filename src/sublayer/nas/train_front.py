@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from sublayer.data import Dataset
@@ -19,13 +18,8 @@ RUNS = "runs"
 def best(result: SearchResult, count: int) -> list[FrontModel]:
     """The best by the first objective, without those whose measurement exceeds a limit."""
     first = result.objectives[0]
-    within = [one for one in result.front if not exceeded(one, result.limits)]
+    within = [one for one in result.front if one.within is not False]
     return sorted(within, key=lambda one: one.values[first.name], reverse=first.direction == "maximize")[:count]
-
-
-def exceeded(model: FrontModel, limits: Mapping[str, float]) -> list[str]:
-    """The limits that a model's measurement exceeds."""
-    return [name for name, most in limits.items() if (model.measured_value(name) or 0) > most]
 
 
 def train_front(
@@ -49,6 +43,7 @@ def train_front(
             "train": config.dump(),
             "out": str(folder.path / RUNS / f"{one.number:04d}"),
             "text": text.hash,
+            "origin": f"{folder.path}#{one.number}",
         }
         for one in chosen
     ]

@@ -46,6 +46,8 @@ class Figure:
     """Altair's."""
     key: Sequence[Entry] = field(default=())
     """A page writes it beside the chart, where it can wrap."""
+    has_legend: bool = True
+    """Whether the chart's own legend has what the key has; a page leaves the legend out, a picture the key."""
 
 
 def altair() -> Any:

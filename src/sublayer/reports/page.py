@@ -26,7 +26,7 @@ MODERN = "6.4"
 TITLE = 100
 """Characters of a line above a picture."""
 GLYPHS = {"ring": "○", "diamond": "◇", "line": "—", "dashes": "- -", "circle": "●"}
-"""Marks of a key that no legend of the chart has."""
+"""Marks of a key, where the chart has no legend for them."""
 
 
 def page(sections: Sequence[Section], problems: Sequence[str], folders: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ def specification(figure: Figure) -> dict[str, Any]:
 def titled(figure: Figure) -> dict[str, Any]:
     """The specification of a picture that stands alone, with its title, its note and its key."""
     spec = specification(figure)
-    key = "   ".join(f"{GLYPHS.get(one.shape, '■')} {one.label}" for one in figure.key if one.shape in GLYPHS)
+    key = ";  ".join(f"{GLYPHS.get(one.shape, '■')} {one.label}" for one in figure.key if not figure.has_legend)
     lines = [line for words in (figure.note, key) for line in textwrap.wrap(words, TITLE)]
     quiet = {"color": GREY, "subtitleColor": GREY, "subtitleFontSize": 11, "fontSize": 14, "subtitlePadding": 6}
     return {**spec, "title": {"text": figure.title, "subtitle": lines, "anchor": "start", "offset": 14, **quiet}}
@@ -88,8 +88,9 @@ def titled(figure: Figure) -> dict[str, Any]:
 def _hush(spec: dict[str, Any]) -> None:
     """Leave out the legends of names."""
     for view in (spec, *spec.get("layer", ())):
-        if view.get("encoding", {}).get("color", {}).get("type") == "nominal":
-            view["encoding"]["color"]["legend"] = None
+        colour = view.get("encoding", {}).get("color", {})
+        if colour.get("type") == "nominal" and colour.get("scale"):  # without a scale it is a colour, not a name
+            colour["legend"] = None
 
 
 def _title(sections: Sequence[Section]) -> str:

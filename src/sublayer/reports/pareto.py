@@ -108,6 +108,8 @@ class Front:
     limits: Mapping[str, float] | None = None
     folder: str = ""
     """Put before # and a number, it is a candidate's name."""
+    budget: Point | None = None
+    """The model whose latency is the limit."""
 
 
 def figures(front: Front) -> list[Figure]:
@@ -123,6 +125,8 @@ def _figure(front: Front, dots: Rows, pair: tuple[int, int]) -> Figure:
     points = [_shown(one, objectives) for one in front.points]
     limits = _limits(front, dots + points, pair)
     seen = dots + points + [_measured(one, objectives) for one in front.points if one.measured]
+    budget = [_shown(front.budget, objectives)] if front.budget else []
+    seen += budget
     values = [[*_column(seen, at), *(one["at"] for one in limits if one["axis"] == at)] for at in pair]
     axes = {"x": _axis(along, values[1]), "y": _axis(up, values[0])}
     where = _where(axes, _field(pair[1]), _field(pair[0]))
@@ -144,6 +148,9 @@ def _figure(front: Front, dots: Rows, pair: tuple[int, int]) -> Figure:
     if trained := [row for row in points if "trained" in row]:
         diamonds = alt.Chart(table(trained)).mark_point(shape="diamond", size=260, color=PALETTE[1], strokeWidth=2.5)
         layers.append(diamonds.encode(**where, tooltip=tips))
+    if budget:
+        square = alt.Chart(table(budget)).mark_point(shape="square", size=90, color=WARNING, filled=True, opacity=1)
+        layers.append(square.encode(**where, tooltip=tips))
     title = f"{up.scale.title} against {along.scale.title}"
     return Figure(
         f"front-{up.name}-{along.name}".replace("_", "-"),
@@ -151,6 +158,7 @@ def _figure(front: Front, dots: Rows, pair: tuple[int, int]) -> Figure:
         _note(front, third, limits),
         look(alt.layer(*layers), 360),
         _key(front, dots, limits),
+        has_legend=False,
     )
 
 
@@ -171,7 +179,7 @@ def _third(objectives: Sequence[ParetoAxis], third: Sequence[int]) -> dict[str, 
     alt, at = altair(), third[0]
     name, ramp = objectives[at].label, alt.Scale(range=list(RAMP), zero=False)
     return {
-        "color": alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(gradientLength=160, titleLimit=300)),
+        "color": alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(tickCount=4, titleLimit=300)),
         "size": alt.Size(_field(at), scale=alt.Scale(range=[36, 150], zero=False), legend=None),
     }
 
@@ -232,6 +240,8 @@ def _key(front: Front, dots: Rows, limits: Sequence[Mapping[str, Any]]) -> list[
         made.append(Entry("measured, above a limit", WARNING, "ring"))
     if any(one.trained for one in front.points):
         made.append(Entry("trained", PALETTE[1], "diamond"))
+    if front.budget:
+        made.append(Entry("the model that sets the budget, measured", WARNING, "square"))
     return made + [Entry(f"limit: {one['words']}", WARNING, "dashes") for one in limits if one["at"] is not None]
 
 

@@ -158,7 +158,7 @@ def _spread(one: Interval, decimals: int, sign: str) -> str:
         return minus(mean)
     half = (one.high - one.low) / 2
     if abs(one.high - one.mean - half) <= 0.02 * half:
-        return minus(f"{mean} ± {half:,.{decimals}f}")
+        return minus(f"{mean} ±\u00a0{half:,.{decimals}f}")
     return minus(f"{mean} [{one.low:{sign},.{decimals}f}, {one.high:{sign},.{decimals}f}]")
 
 

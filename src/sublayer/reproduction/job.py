@@ -10,7 +10,6 @@ from sublayer import executors
 from sublayer.comparison import ComparisonRow, compare
 from sublayer.comparison.interval import Interval, SeedInterval, verdict
 from sublayer.comparison.job import OnPhase, OnStart
-from sublayer.measurement import measure
 from sublayer.reproduction.claim import Claim, Finding, find
 from sublayer.reproduction.result import ClaimResult, FindingResult, FindingRow, Order, Tie
 
@@ -43,7 +42,7 @@ def reproduce(
         settings,
         seeds=seeds,
         lrs=asked.lrs,
-        measure=measure if asked.setting else None,
+        measure=asked.setting is not None,
         setting=asked.setting,
         pool=pool,
         on_start=on_start,

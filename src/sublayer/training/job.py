@@ -13,6 +13,7 @@ import torch
 from sublayer.data import Data, prepare
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
+from sublayer.plugins import hinting, modules_of
 from sublayer.runs import Checkpoint, Notes, Run, environment
 from sublayer.runs.environment import differences
 from sublayer.runs.run import ASKED
@@ -42,11 +43,15 @@ def train(
     processes: int = 1,
     plugins: Sequence[str] = (),
     reporter: ProgressReporter | None = None,
+    origin: str | None = None,
 ) -> Run:
-    """Train a model on a text or a task, in a new folder; it takes their vocabulary, then `changes` are made to it."""
+    """Train a model on a text or a task, in a new folder; it takes their vocabulary, then `changes` are made to it.
+
+    origin: the name of the model, which the run notes.
+    """
     settings = config or TrainConfig()
     prepared = prepare_for(model, data, out, settings, processes)
-    run = begin(model, data, out, settings, changes or {}, processes, prepared=prepared)
+    run = begin(model, data, out, settings, changes or {}, processes, prepared=prepared, origin=origin)
     return resume(run, processes=processes, plugins=plugins, reporter=reporter, prepared=prepared)
 
 
@@ -73,10 +78,11 @@ def begin(
     processes: int = 1,
     *,
     prepared: Data | None = None,
+    origin: str | None = None,
 ) -> Run:
     """The folder of a run that has not taken a step. The request is checked before the folder is made.
 
-    prepared: what `prepare_for` gave for the same request.
+    prepared: what `prepare_for` gave for the same request. origin: the name of the model, if it has one.
     """
     text = prepare_for(model, data, out, config, processes) if prepared is None else prepared
     model = fit_vocab(model, changes, text, config.objective)
@@ -93,6 +99,8 @@ def begin(
     if config.threads:
         torch.set_num_threads(config.threads)
     asked = {"model": model.dump(), "data": text.config.dump(), "text": text.hash, "train": config.dump()}
+    asked |= {"origin": origin} if origin else {}
+    asked |= {"plugins": used} if (used := modules_of(model, text.config, config)) else {}
     here = environment(world.device, processes)
     if processes > 1:
         here["threads"] = config.threads or launch.threads(processes)
@@ -115,7 +123,8 @@ def resume(
     processes must import, too. prepared: the run's data, where the caller has it.
     """
     run = run if isinstance(run, Run) else Run.open(run)
-    config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
+    with hinting(run.request.plugins):
+        config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
     if changes:
         config = changed(run, config, changes)
         check_further(run, config, step, processes)

@@ -22,6 +22,7 @@ from sublayer.data import DataConfig, Windows, prepare
 from sublayer.executors import Pool
 from sublayer.executors.trainings import train_all, why_diverged
 from sublayer.measurement import Setting, measure
+from sublayer.measurement.quiet import WAIT, require_quiet
 from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
@@ -109,8 +110,13 @@ def run_study(
         return ranking
     setting = Setting(length=request.train.length)
     reporter.begin("latencies", request.models)
-    study.measure(lambda config: measure([config], setting, plugins=plugins)[0].latency, reporter)
+    study.measure(lambda config: _latency(config, setting, plugins), reporter)
     return study.finish()
+
+
+def _latency(config: Model.Config, setting: Setting, plugins: Sequence[str]) -> float:
+    (found,) = measure([config], setting, wait=WAIT, plugins=plugins)
+    return require_quiet(found, WAIT).latency
 
 
 @dataclass(frozen=True)

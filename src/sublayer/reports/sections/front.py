@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sublayer.nas.records import FrontModel, SearchResult
+from sublayer.nas.records import FrontModel, MeasuredFigures, SearchResult
 from sublayer.reports.history import History
-from sublayer.reports.sections.source import Source, hash_of
+from sublayer.reports.pareto import ParetoAxis, Point
+from sublayer.reports.sections.source import Source, counts, hash_of
 from sublayer.reports.spec import specs
 from sublayer.reports.units import Scale, percent, scale, score
 
@@ -61,9 +62,27 @@ def candidates(source: Source, front: SearchResult) -> list[Candidate]:
 
 
 def above(one: FrontModel, limits: Mapping[str, float]) -> bool:
-    """Whether a measured figure exceeds the limit that its prediction met."""
+    """Whether a measured figure exceeds the limit that its prediction met; what is disturbed proves nothing."""
+    if one.within is not None:
+        return not one.within
     readings = ((one.measured_value(name), most) for name, most in limits.items())
-    return any(reading is not None and reading > most for reading, most in readings)
+    return not disturbed(one) and any(reading is not None and reading > most for reading, most in readings)
+
+
+def disturbed(one: FrontModel, name: str = "latency") -> str:
+    """What spoils a measured figure of it; empty if nothing does. Only latency can be disturbed."""
+    return (one.measured.disturbed if one.measured and name == "latency" else None) or ""
+
+
+def budget_point(result: SearchResult, objectives: Sequence[ParetoAxis]) -> Point | None:
+    """The model that sets the budget, as measured and as counted; None where a figure of it is unknown."""
+    if result.budget is None:
+        return None
+    counted = counts(result.budget.config)
+    measured = result.budget.measured or MeasuredFigures()
+    values = [measured.value(one.name) or counted.get(one.name) for one in objectives]
+    known = tuple(value for value in values if value is not None)
+    return Point(-1, "", known, "the model that sets the budget") if len(known) == len(objectives) else None
 
 
 def scale_of(result: SearchResult, name: str, unit: str = "") -> Scale:
@@ -74,5 +93,6 @@ def scale_of(result: SearchResult, name: str, unit: str = "") -> Scale:
 
 def errors(result: SearchResult, name: str) -> list[float]:
     """Of the predictions of a figure, in per cent of what was measured."""
-    found = (percent(one.values.get(name), one.measured_value(name)) for one in result.front)
+    clean = (one for one in result.front if not disturbed(one, name))
+    found = (percent(one.values.get(name), one.measured_value(name)) for one in clean)
     return [one for one in found if one is not None]

@@ -17,7 +17,7 @@ from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections import search_charts as charts
 from sublayer.reports.sections.asked import again
-from sublayer.reports.sections.front import Candidate, candidates, errors, scale_of
+from sublayer.reports.sections.front import Candidate, budget_point, candidates, disturbed, errors, scale_of
 from sublayer.reports.sections.source import Source
 from sublayer.reports.units import Scale, amount, percent, scale, score, signed
 from sublayer.runs.wording import plural
@@ -36,10 +36,11 @@ def section(source: Source) -> Section:
     models = candidates(source, front)
     tried = trials.read(source.path, len(objectives))
     body: list[Markup | Figure] = []
+    if front.disturbed:
+        body.append(paragraph(f"The readings that predictions are made from were disturbed: {front.disturbed}."))
     if points := _points(models, objectives):
-        body += pareto.figures(
-            Front(objectives, points, tried, front.trials or len(tried), front.limits, str(source.path))
-        )
+        count, budget = front.trials or len(tried), budget_point(front, objectives)
+        body += pareto.figures(Front(objectives, points, tried, count, front.limits, str(source.path), budget))
     if models:
         body += [heading("The front"), legend(one.layout for one in front.front)]
         body += [*_front_table(front, objectives, models), *_next(models)]
@@ -145,7 +146,10 @@ def _table(front: SearchResult, objectives: Sequence[ParetoAxis], members: Seque
         found = [one.of.measured_value(name) for one in members]
         columns.append(Column(known.called("predicted"), [known.number(value) for value in values]))
         columns.append(
-            Column(known.called("measured"), [_reading(known, *pair) for pair in zip(values, found, strict=True)])
+            Column(
+                known.called("measured"),
+                [_reading(one, known, *pair) for one, *pair in zip(members, values, found, strict=True)],
+            )
         )
     if front.limits:
         columns.append(Column("measured within the limits", [_verdict(one) for one in members], number=False))
@@ -158,13 +162,19 @@ def _table(front: SearchResult, objectives: Sequence[ParetoAxis], members: Seque
     return html_table(columns, words + below)
 
 
-def _reading(known: Scale, predicted: float | None, found: float | None) -> str:
-    """A measurement, and below it the error of its prediction."""
+def _reading(one: Candidate, known: Scale, predicted: float | None, found: float | None) -> str:
+    """A measurement, and below it the error of its prediction, or that it was disturbed."""
     off = percent(predicted, found)
-    return known.number(found) if off is None else join(known.number(found), tag("small", signed(off)))
+    if off is None:
+        return known.number(found)
+    why = disturbed(one.of, known.name)
+    below = tag("small", "disturbed", title=why) if why else tag("small", signed(off))
+    raw = one.of.measured.raw if known.name == "latency" and one.of.measured else None
+    clock = f"{amount(known.name, raw)} as the clock showed it" if raw is not None else None
+    return join(tag("span", known.number(found), title=clock), below)
 
 
 def _verdict(one: Candidate) -> str:
     if one.of.measured is None:
         return "—"
-    return "no" if one.above else "yes"
+    return "unknown, disturbed" if disturbed(one.of) else "no" if one.above else "yes"

@@ -9,7 +9,7 @@ from statistics import median
 from sublayer.nas.records import FrontModel, SearchResult
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, axis, look, table
 from sublayer.reports.pareto import PREDICTED, ParetoAxis
-from sublayer.reports.sections.front import Candidate, errors, scale_of
+from sublayer.reports.sections.front import Candidate, disturbed, errors, scale_of
 from sublayer.reports.units import DIGITS, SCORE, percent
 from sublayer.runs.wording import plural
 
@@ -27,7 +27,7 @@ def predicted(front: SearchResult, models: Sequence[Candidate], name: str) -> Fi
             "high": known.shown(one.of.measured.high if name == "latency" and one.of.measured else None),
         }
         for one in models
-        if percent(one.of.values.get(name), one.of.measured_value(name)) is not None
+        if not disturbed(one.of, name) and percent(one.of.values.get(name), one.of.measured_value(name)) is not None
     ]
     if not rows:
         return None

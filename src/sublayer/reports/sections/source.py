@@ -42,6 +42,17 @@ def trained(folders: Sequence[Found]) -> dict[str, str]:
     return made
 
 
+def counts(config: dict[str, Any]) -> dict[str, int]:
+    """Counted figures of a model by name; none where its parts are not installed here."""
+    from sublayer.nn.model import Model
+
+    try:
+        cost = Model.Config.parse(config).cost()
+    except (ValueError, NotImplementedError):
+        return {}
+    return {"params": cost.params, "decoder_params": cost.decoder_params, "flops": cost.flops.total}
+
+
 def hash_of(config: dict[str, Any] | None) -> str | None:
     """None where there is none, or where its parts are not installed here."""
     from sublayer.nn.model import Model
