@@ -66,6 +66,17 @@ def test_one_line(refuse, words, answer, tmp_path, monkeypatch):
         ("list.json", "[1]", r"list\.json: expected a model: a name \(decoder"),
         ("short.json", '{"kind": "decoder"}', r"short\.json: vocab: a value is required"),
         ("kind.toml", 'kind = "decodr"', r"kind\.toml: unknown model kind 'decodr'; did you mean decoder"),
+        (
+            "rule.toml",
+            'kind = "decoder"\nvocab = 9\ndim = 8\n[stack]\nkind = "plain"\nlayout = "par(5)"',
+            r"layout 'par\(5\)' is a rule with no layout to stand on; name one: par\(5,12\)",
+        ),
+        (
+            "mine.toml",
+            'kind = "decoder"\nvocab = 9\ndim = 8\nhead = "mine"\n'
+            '[stack]\nkind = "plain"\nlayout = "s"\nalphabet.s = "glu"',
+            r"head: unknown head kind 'mine'; .*; for a kind of your own, add --plugin MODULE",
+        ),
         ("bytes.json", b"\xff\xfe", r"bytes\.json: cannot be read"),
     ],
     ids=lambda value: value if str(value).endswith(("json", "toml")) else "",

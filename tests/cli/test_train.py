@@ -43,6 +43,7 @@ def test_train_then_resume(run, tmp_path):
     assert json.loads(run("resume", "runs/book", "train.steps=4").splitlines()[0])["step"] == 4
     run("resume", "runs/book", "--step", "3", "--quiet")
     assert made.checkpoints[-1].step == 4
+    assert Run.open("runs/book").request.origin == "gpt2"
 
 
 def test_the_folder_is_named_by_the_model(run, tmp_path):

@@ -49,6 +49,16 @@ def test_what_is_measured_beyond_a_limit_is_left_out():
         pick(front((100, 1.0, 6.0), limits={"latency": 5.0}), "best")
 
 
+def test_a_disturbed_latency_proves_nothing_and_a_mark_is_followed():
+    result = front((100, 1.0, 9.0), (180, 2.0, 2.5), (190, 4.0, 4.5), limits={"latency": 5.0})
+    first, second, third = result.front
+    assert first.measured is not None
+    busy = first.model_copy(update={"measured": first.measured.model_copy(update={"disturbed": "others run"})})
+    above = third.model_copy(update={"within": False})
+    changed = result.model_copy(update={"front": (busy, second, above)})
+    assert (pick(changed, "fastest").number, pick(changed, "best").number) == (10, 20)
+
+
 def test_three_objectives_have_the_knee_nearest_to_the_ideal_point():
     objectives = ("params:max", "latency:min", "memory:min")
     result = front((100, 1.0, 1.0), (190, 2.0, 2.0), (200, 9.0, 9.0), objectives=objectives)

@@ -51,22 +51,18 @@ def take_steps(view, clock, count, total, seconds):
 def test_after_the_first_steps_the_whole_is_estimated_once(clock, capsys, seconds, lines):
     with Display("starting", clock=clock) as display:
         view = TrainingView(display)
-        view.start("a title", 1000)
+        view.start("a title", 1000, 0, 0.0)
         take_steps(view, clock, 6, 1000, seconds)
     assert view.reached == 6
     assert capsys.readouterr() == ("", "".join(line + "\n" for line in lines))
 
 
-def test_lines_of_json_have_the_time_and_tokens_per_second(clock, capsys):
-    reporter = JsonLines(clock)
-    reporter.start("a title", None)
-    reporter.step(Progress(step=1, tokens=1000), 0.1)
-    clock.now += 2
-    reporter.line(TrainLine(3, 3000, 0.1, {"loss": 2.0}, 1.0))
-    clock.now += 7  # an evaluation does not slow training down
-    reporter.line(ValidLine(3, 3000, {"loss": 2.5}, 4))
-    clock.now += 4
-    reporter.line(TrainLine(5, 5000, 0.1, {"loss": 1.0}, 1.0))
+def test_lines_of_json_have_the_time_and_tokens_per_second(capsys):
+    reporter = JsonLines()
+    reporter.start("a title", None, 1000, 50.0)
+    reporter.line(TrainLine(3, 3000, 0.1, {"loss": 2.0}, 1.0), 52.0)
+    reporter.line(ValidLine(3, 3000, {"loss": 2.5}, 4), 59.0)  # an evaluation does not slow training down
+    reporter.line(TrainLine(5, 5000, 0.1, {"loss": 1.0}, 1.0), 63.0)
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for line in shown:
         assert abs(datetime.now(UTC) - datetime.fromisoformat(line.pop("time"))).total_seconds() < 3600

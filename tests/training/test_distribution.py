@@ -21,6 +21,7 @@ from torch import multiprocessing
 import sublayer
 from sublayer.cli import main
 from sublayer.data import DataConfig
+from sublayer.progress.training import JsonLines
 from sublayer.runs import Run
 from sublayer.training import TrainConfig, launch, resume
 from sublayer.training.job import begin, rewrite
@@ -40,7 +41,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", "ERROR")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # where the tests' plug-ins are
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)  # where the tests' plug-ins are
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
@@ -199,7 +200,7 @@ def test_a_run_outlives_killed_processes(
     one = alone(tmp_path / "one", "transformer-xl", XL)
     run = asked(tmp_path / "two", "transformer-xl", XL, processes=2)
     (tmp_path / "kills.py").write_text(KILLS.replace("KILLED", repr(killed)))
-    resume(run, processes=2, plugins=["kills"])
+    resume(run, processes=2, plugins=["kills"], reporter=JsonLines())
     check_alike(one, run)
     assert contents(run) == contents(one)
     assert caplog.messages == [f"{run.path}: a process died; all go on from step 4"] * len(killed)

@@ -11,8 +11,8 @@ class Written(ProgressReporter):
     def __init__(self):
         self.calls = []
 
-    def start(self, title, steps):
-        self.calls.append(("start", title, steps))
+    def start(self, *told):
+        self.calls.append(("start", *told))
 
     def step(self, progress, spent):
         self.calls.append(("step", progress.step, progress.tokens, spent))
@@ -20,8 +20,8 @@ class Written(ProgressReporter):
     def evaluating(self):
         self.calls.append("evaluating")
 
-    def line(self, line):
-        self.calls.append(line)
+    def line(self, line, seconds):
+        self.calls.append((line, seconds))
 
 
 def test_everything_is_repeated(tmp_path, monkeypatch):
@@ -32,11 +32,11 @@ def test_everything_is_repeated(tmp_path, monkeypatch):
     train, valid = TrainLine(2, 64, 0.1, {"loss": 2.0}, 1.0), ValidLine(2, 64, {"loss": 2.5}, 3)
     read = 0
     for reporter in (there, here):
-        reporter.start("a title", None)
+        reporter.start("a title", None, 32, 7.5)
         reporter.step(Progress(step=2, tokens=64), 0.5)
-        reporter.line(train)
+        reporter.line(train, 8.5)
         reporter.evaluating()
-        reporter.line(valid)
+        reporter.line(valid, 9.5)
     expected, here.calls = here.calls, []
     messages.add({"warning": "something else"})
     with open(messages.path, "ab") as file:

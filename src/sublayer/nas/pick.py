@@ -8,7 +8,7 @@
 
 best and fastest compare measured values where a model was measured, predicted ones elsewhere. The knee compares
 predicted values alone, since a front that mixes both has bends of its own. A model whose measurement exceeds a limit is
-never picked.
+never picked; a disturbed measurement counts as none.
 """
 
 from __future__ import annotations
@@ -36,8 +36,15 @@ def pick(result: SearchResult, by: str) -> FrontModel:
 
 
 def is_within(model: FrontModel, limits: Mapping[str, float]) -> bool:
-    """Whether no measurement of it exceeds a limit; searches of earlier versions did not note it."""
-    return model.within is not False and not exceeded(model, limits)
+    """Whether no measurement of it exceeds a limit. Searches of earlier versions did not note it."""
+    if model.within is not None:
+        return model.within
+    return all(name == "latency" and _disturbed(model) for name in exceeded(model, limits))
+
+
+def _disturbed(model: FrontModel) -> bool:
+    """Whether its latency was measured on a busy machine, which proves nothing."""
+    return model.measured is not None and model.measured.disturbed is not None
 
 
 def _best(result: SearchResult, models: Sequence[FrontModel]) -> FrontModel:
@@ -70,8 +77,8 @@ def knee(points: NDArray[np.float64]) -> int:
 
 
 def _value(model: FrontModel, name: str) -> float:
-    """Measured where it was measured."""
-    measured = model.measured_value(name)
+    """Measured where it was measured undisturbed."""
+    measured = None if name == "latency" and _disturbed(model) else model.measured_value(name)
     return model.values[name] if measured is None else measured
 
 

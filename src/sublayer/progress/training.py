@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sublayer.progress.display import Display
@@ -23,22 +21,18 @@ LONG, VERY_LONG = 10.0, 3600.0
 class JsonLines(ProgressReporter):
     """Each line of metrics on stdout, with the time and, of training, the tokens per second since the line before."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock, self._before = clock, (clock(), 0)
+    def __init__(self) -> None:
+        self._before = 0, 0.0
 
-    def start(self, title: str, steps: int | None) -> None:
-        self._before = None
+    def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
+        self._before = tokens, seconds
 
-    def step(self, progress: Progress, spent: float) -> None:
-        self._before = self._before or (self.clock(), progress.tokens)
-
-    def line(self, line: MetricsLine) -> None:
-        seconds = self.clock()
+    def line(self, line: MetricsLine, seconds: float) -> None:
         shown = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **line.dump()}
-        if isinstance(line, TrainLine):
-            took, tokens = (seconds - self._before[0], line.tokens - self._before[1]) if self._before else (0.0, 0)
-            shown["tokens_per_second"] = round(tokens / took, 1) if took > 0 and tokens > 0 else None
-        self._before = seconds, line.tokens
+        tokens, took = line.tokens - self._before[0], seconds - self._before[1]
+        if isinstance(line, TrainLine) and tokens > 0 and took > 0:
+            shown["tokens_per_second"] = round(tokens / took, 1)
+        self._before = line.tokens, seconds
         sys.stdout.write(json.dumps(shown) + "\n")
         sys.stdout.flush()
 
@@ -53,10 +47,10 @@ class TrainingView(ProgressReporter):
         self._begun: tuple[float, int, int] | None = None
         self._estimated, self._where = False, ""
 
-    def start(self, title: str, steps: int | None) -> None:
+    def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
         self.steps, self._begun, self._estimated = steps, None, False
         self._started = self.display.clock()
-        self.others.start(title, steps)
+        self.others.start(title, steps, tokens, seconds)
         if self.display.terminal:
             self.display.print(title)
         self.display.begin("training", 1.0, counted=False)
@@ -79,8 +73,8 @@ class TrainingView(ProgressReporter):
         self.others.evaluating()
         self.display.update(self.display.done, status=f"{self._where}, evaluating on valid")
 
-    def line(self, line: MetricsLine) -> None:
-        self.others.line(line)
+    def line(self, line: MetricsLine, seconds: float) -> None:
+        self.others.line(line, seconds)
         if isinstance(line, TrainLine):
             self.loss = f"loss {line.loss:.3f}"
         elif self.display.terminal:

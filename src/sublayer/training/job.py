@@ -165,7 +165,7 @@ def _resume(
         run.clock.mend()
     watch = Stopwatch(run.seconds)
     if world.main:
-        reporter.start(title(run, data, trainee), config.steps)
+        reporter.start(title(run, data, trainee), config.steps, trainee.progress.tokens, watch.seconds)
     begun = trainee.progress.step
     try:
         ended = train_on(trainee, run, config, data, world, watch, reporter)

@@ -142,5 +142,6 @@ def record(run: Run, world: World, reporter: ProgressReporter, line: MetricsLine
     """Write a line of metrics, and one of the clock beside it."""
     if world.main:
         run.metrics.add(line.dump())
-        run.add_time(line.step, watch.seconds)
-        reporter.line(line)
+        seconds = watch.seconds
+        run.add_time(line.step, seconds)
+        reporter.line(line, seconds)

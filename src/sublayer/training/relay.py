@@ -18,8 +18,8 @@ class Relay(ProgressReporter):
     def __init__(self, messages: Lines) -> None:
         self.messages, self._last = messages, 0.0
 
-    def start(self, title: str, steps: int | None) -> None:
-        self.messages.add({"title": title, "steps": steps})
+    def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
+        self.messages.add({"title": title, "steps": steps, "tokens": tokens, "seconds": seconds})
 
     def step(self, progress: Progress, spent: float) -> None:
         if time.monotonic() - self._last >= EVERY:
@@ -29,17 +29,17 @@ class Relay(ProgressReporter):
     def evaluating(self) -> None:
         self.messages.add({"evaluating": True})
 
-    def line(self, line: MetricsLine) -> None:
-        self.messages.add({"metrics": line.dump()})
+    def line(self, line: MetricsLine, seconds: float) -> None:
+        self.messages.add({"metrics": line.dump(), "seconds": seconds})
 
 
 def repeat(message: Mapping[str, Any], reporter: ProgressReporter) -> None:
     """Report what a Relay was told, if a message is of one."""
     if "title" in message:
-        reporter.start(message["title"], message["steps"])
+        reporter.start(*(message[name] for name in ("title", "steps", "tokens", "seconds")))
     elif "spent" in message:
         reporter.step(Progress(step=message["step"], tokens=message["tokens"]), message["spent"])
     elif "evaluating" in message:
         reporter.evaluating()
     elif "metrics" in message and (line := read_line(message["metrics"])) is not None:
-        reporter.line(line)
+        reporter.line(line, message["seconds"])

@@ -12,8 +12,8 @@ from sublayer.runs.metrics import MetricsLine
 class ProgressReporter:
     """Reports nothing; the base of the others."""
 
-    def start(self, title: str, steps: int | None) -> None:
-        """Training begins, or continues. steps: the budget, if it is one of steps."""
+    def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
+        """Training begins, or continues after so many tokens and seconds. steps: the budget, if it is one of steps."""
 
     def step(self, progress: Progress, spent: float) -> None:
         """After every step. spent: the share of the budget, from 0 to 1."""
@@ -21,8 +21,8 @@ class ProgressReporter:
     def evaluating(self) -> None:
         """An evaluation on valid begins; it ends with its line."""
 
-    def line(self, line: MetricsLine) -> None:
-        """A line of metrics."""
+    def line(self, line: MetricsLine, seconds: float) -> None:
+        """A line of metrics, after so many seconds of training."""
 
     def stop(self) -> None: ...
 
@@ -42,8 +42,8 @@ class TensorBoard(ProgressReporter):
             raise ValueError("train.tensorboard: needs TensorBoard; pip install 'sublayer[track]'") from None
         return SummaryWriter
 
-    def start(self, title: str, steps: int | None) -> None:
-        self.other.start(title, steps)
+    def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
+        self.other.start(title, steps, tokens, seconds)
 
     def step(self, progress: Progress, spent: float) -> None:
         self.other.step(progress, spent)
@@ -51,8 +51,8 @@ class TensorBoard(ProgressReporter):
     def evaluating(self) -> None:
         self.other.evaluating()
 
-    def line(self, line: MetricsLine) -> None:
-        self.other.line(line)
+    def line(self, line: MetricsLine, seconds: float) -> None:
+        self.other.line(line, seconds)
         for name, value in line.dump().items():
             if name not in ("step", "tokens"):
                 self.writer.add_scalar(name, value, line.step)
