@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sublayer
+from tests.reports import made
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
@@ -207,7 +208,7 @@ def compare(variants, data, out, changes, **how):
     sys.exit()
 
 
-def measure(*names, changes, **how):
+def race(*names, changes, **how):
     assert all(sublayer.config(name, check(changes)) for name in names)
     sys.exit()
 
@@ -217,7 +218,7 @@ def train(name, data, out, changes, **how):
     sys.exit()
 
 
-sublayer.search, sublayer.compare, sublayer.measure, sublayer.train = search, compare, measure, train
+sublayer.search, sublayer.compare, sublayer.race, sublayer.train = search, compare, race, train
 sublayer.report = sublayer.load = sublayer.evaluate = lambda *words, **how: sys.exit()
 """
 """Commands at the size of real work: their words, keys, choices and options are read, and nothing is run."""
@@ -225,6 +226,7 @@ sublayer.report = sublayer.load = sublayer.evaluate = lambda *words, **how: sys.
 
 def test_the_code_of_the_site_runs(tmp_path):
     """Python of each page from top to bottom; then its commands, of which those that would take long are only read."""
+    made.search(tmp_path / "searches" / "mine", trials=0)
     session, typed = ["import os, sys", "os.environ['SUBLAYER_NATIVE'] = '0'"], []
     for document in SITE:
         save(document, tmp_path)

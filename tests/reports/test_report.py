@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sublayer import reports
+from sublayer.runs import sealed_json
 from tests.reports import made
 from tests.training import tiny
 
@@ -348,6 +349,25 @@ def test_a_search_marks_the_model_that_a_comparison_trained(tmp_path):
     made.compare(tmp_path / "all" / "comparison", rows)
     read = Read(reports.report(tmp_path / "all", tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
     assert f"Trained: {path}#{chosen['number']} (searched in {tmp_path / 'all' / 'comparison'}, validation" in read.text
+
+
+def test_a_search_marks_the_candidate_that_a_run_was_made_from(tmp_path, run):
+    path = made.search(tmp_path / "all" / "search", trials=0)
+    shutil.copytree(run, tmp_path / "all" / "mine")
+    asked = json.loads((tmp_path / "all" / "mine" / "run.json").read_text())
+    sealed_json.write(tmp_path / "all" / "mine" / "run.json", {**asked, "origin": f"{path}#51"})
+    read = Read(reports.report(tmp_path / "all", tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
+    assert f"Trained: {path}#51 ({tmp_path / 'all' / 'mine'}, validation loss" in read.text
+
+
+def test_candidates_are_named_by_words_too(everything, page):
+    from sublayer.nas.pick import PICKS, pick
+    from sublayer.nas.records import SearchResult
+
+    front = SearchResult.from_json(json.loads((everything / "search" / "front.json").read_text()), everything)
+    read = Read(page[1])
+    for word in PICKS:
+        assert re.search(rf"#{pick(front, word).number}(#\w+, )*#{word}", read.text)
 
 
 def test_scores_are_called_by_their_split(tmp_path):

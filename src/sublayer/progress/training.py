@@ -75,6 +75,7 @@ class TrainingView(ProgressReporter):
 
     def line(self, line: MetricsLine, seconds: float) -> None:
         self.others.line(line, seconds)
+        self.reached = line.step  # steps may come later than lines, or be left out, from another process
         if isinstance(line, TrainLine):
             self.loss = f"loss {line.loss:.3f}"
         elif self.display.terminal:

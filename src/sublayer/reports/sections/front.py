@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sublayer.nas.pick import PICKS, is_within, pick
 from sublayer.nas.records import FrontModel, MeasuredFigures, SearchResult
 from sublayer.reports.history import History
 from sublayer.reports.pareto import ParetoAxis, Point
-from sublayer.reports.sections.source import Source, counts, hash_of
+from sublayer.reports.sections.source import Source, counts
 from sublayer.reports.spec import specs
 from sublayer.reports.units import Scale, percent, scale, score
 
@@ -27,6 +28,8 @@ class Candidate:
     """Its training in another folder of the report."""
     above: bool = False
     """Whether a measured figure is above its limit."""
+    picks: tuple[str, ...] = ()
+    """The words by which it can be named instead of its number: best, fastest, knee."""
 
     @property
     def number(self) -> int:
@@ -52,21 +55,25 @@ class Candidate:
 def candidates(source: Source, front: SearchResult) -> list[Candidate]:
     by_path = {run.run.path: run for run in source.runs}
     lines = specs([one.config or None for one in front.front])
+    words = _picks(front)
     made = []
     for one, line in zip(front.front, lines, strict=True):
         run = by_path.get(source.path / one.run) if one.run else None
-        known = source.elsewhere.get(hash_of(one.config) or "", "") if source.elsewhere else ""
-        name = f"{source.path}#{one.number}"
-        made.append(Candidate(one, name, line or one.layout, run, known, above(one, front.limits)))
+        known = source.trained_elsewhere(one.number, one.config)
+        over, picks = not is_within(one, front.limits), tuple(words.get(one.number, ()))
+        made.append(Candidate(one, f"{source.path}#{one.number}", line or one.layout, run, known, over, picks))
     return made
 
 
-def above(one: FrontModel, limits: Mapping[str, float]) -> bool:
-    """Whether a measured figure exceeds the limit that its prediction met; what is disturbed proves nothing."""
-    if one.within is not None:
-        return not one.within
-    readings = ((one.measured_value(name), most) for name, most in limits.items())
-    return not disturbed(one) and any(reading is not None and reading > most for reading, most in readings)
+def _picks(front: SearchResult) -> dict[int, list[str]]:
+    """Trial → the words that name it; a word that means no model of this front is left out."""
+    made: dict[int, list[str]] = {}
+    for word in PICKS:
+        try:
+            made.setdefault(pick(front, word).number, []).append(word)
+        except (ValueError, KeyError):  # a front without latency, or without a value for an objective
+            continue
+    return made
 
 
 def disturbed(one: FrontModel, name: str = "latency") -> str:

@@ -72,9 +72,8 @@ def _points(models: Sequence[Candidate], objectives: Sequence[ParetoAxis]) -> li
 
 def _next(models: Sequence[Candidate]) -> list[Markup]:
     """Commands that take a candidate by its name."""
-    chosen = [one for one in models if one.trained] or [one for one in models if not one.above] or models
-    one = chosen[0]
-    words = "A candidate's name stands for its model wherever a paper's name does:"
+    one = next((one for one in models if one.trained or "knee" in one.picks), models[0])
+    words = "A candidate's name stands for its model wherever a paper's name does; so do #best, #fastest and #knee:"
     train = command("sublayer", "train", one.name, "--data", "book.txt", "--out", f"runs/candidate-{one.number}")
     return [paragraph(words), command("sublayer", "show", one.name), train]
 
@@ -134,7 +133,7 @@ def _front_table(front: SearchResult, objectives: Sequence[ParetoAxis], models: 
 
 def _table(front: SearchResult, objectives: Sequence[ParetoAxis], members: Sequence[Candidate]) -> Markup:
     columns = [
-        Column("name", [tag("code", breakable(one.name), title=one.spec) for one in members], number=False),
+        Column("name", [_name(one) for one in members], number=False),
         Column("model", [model_cell(one.layout, one.of.config or None, one.spec) for one in members], number=False),
     ]
     for name in dict.fromkeys([*(one.name for one in objectives), "params", *PREDICTED]):
@@ -160,6 +159,12 @@ def _table(front: SearchResult, objectives: Sequence[ParetoAxis], members: Seque
     words = f"{plural(len(members), 'model')} of the front, by {objectives[0].scale.title}"
     below = "; below a measurement: how far the prediction was off" if any(one.of.measured for one in members) else ""
     return html_table(columns, words + below)
+
+
+def _name(one: Candidate) -> Markup:
+    """To paste, with the words that stand for its number below it."""
+    words = [tag("small", ", ".join(f"#{word}" for word in one.picks))] if one.picks else []
+    return join(tag("code", breakable(one.name), title=one.spec), words)
 
 
 def _reading(one: Candidate, known: Scale, predicted: float | None, found: float | None) -> str:

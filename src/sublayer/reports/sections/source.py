@@ -21,25 +21,51 @@ class Source:
     tokens: int
     """Of each sample of text."""
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """A model's hash → where another folder of the report trained it, and how well."""
+    """A model's hash, or a candidate's name → where another folder of the report trained it, and how well."""
 
     @property
     def path(self) -> Path:
         return self.found.path
 
+    def trained_elsewhere(self, number: int, config: dict[str, Any]) -> str:
+        """Where a candidate of this search was trained outside it; empty if it was not."""
+        if not self.elsewhere:
+            return ""
+        return self.elsewhere.get(_place(f"{self.path}#{number}")) or self.elsewhere.get(hash_of(config) or "", "")
+
 
 def trained(folders: Sequence[Found]) -> dict[str, str]:
-    """Models of the comparisons in a report, so that a search can mark those that it found."""
+    """Models of the comparisons and runs in a report, so that a search can mark those that it found."""
     made: dict[str, str] = {}
     for found in folders:
         try:
-            rows = ComparisonTable.read(found.path / KINDS["compare"][0]).rows if found.kind == "compare" else []
+            made |= TRAINED[found.kind](found.path) if found.kind in TRAINED else {}
         except ValueError:  # its own section reports it
             continue
-        for row in rows:
-            if (name := hash_of(row.config)) and row.mean is not None:
-                made[name] = f"{row.name} in {found.path}, validation loss {score(row.mean)}"
     return made
+
+
+def _compared(path: Path) -> dict[str, str]:
+    rows = [row for row in ComparisonTable.read(path / KINDS["compare"][0]).rows if row.mean is not None]
+    known = {hash_of(row.config): f"{row.name} in {path}, validation loss {score(row.mean)}" for row in rows}
+    return {name: words for name, words in known.items() if name}
+
+
+def _run(path: Path) -> dict[str, str]:
+    """A run records the candidate that it was made from."""
+    run = History.read(path, path)
+    origin = run.run.request.origin
+    loss = f", validation loss {score(run.best['valid_loss'])}" if run.best else ""
+    return {_place(origin): f"{path}{loss}"} if origin and "#" in origin else {}
+
+
+TRAINED = {"compare": _compared, "run": _run}
+
+
+def _place(name: str) -> str:
+    """A candidate's name wherever the report is written from."""
+    folder, _, number = name.rpartition("#")
+    return f"{Path(folder).resolve()}#{number}"
 
 
 def counts(config: dict[str, Any]) -> dict[str, int]:
