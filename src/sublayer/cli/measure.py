@@ -93,7 +93,8 @@ def measure(
     setting: dict[str, Any] = {"task": task, "length": length, "memory": memory, "frozen": frozen}
     setting |= {"batch": batch, "threads": threads, "device": device}
     how: dict[str, Any] = {"changes": changes, "seconds": seconds, "wait": wait, "anyway": anyway}
-    with Display(f"measuring {', '.join(names)}") as display:
+    with Display("measuring") as display:
+        display.begin_timed(f"measuring {', '.join(names)}", seconds * len(names))
         race = sublayer.race(*names, plugins=plugin or (), on_wait=lambda why: _waiting(display, why), **how, **setting)
     configs = [sublayer.api.model_config(name, changes) for name in names]
     rows = [_row(*one) for one in zip(names, configs, race.readings, race.ratios, strict=True)]
