@@ -168,14 +168,14 @@ def _settled(race: Race, ours: str, spread: float) -> bool:
 
 def _undisturbed(run: Callable[[], object], clock: Callable[[], float], end: float) -> tuple[float, float]:
     """Seconds, and the others' share; the least disturbed of as many tries as it takes before `end`."""
-    tries = [_watched(run, clock)]
+    tries = [watched(run, clock)]
     while tries[-1][1] > neighbours.QUIET and time.perf_counter() < end:
         neighbours.wait(end)
-        tries.append(_watched(run, clock))
+        tries.append(watched(run, clock))
     return min(tries, key=lambda one: one[1])
 
 
-def _watched(run: Callable[[], object], clock: Callable[[], float]) -> tuple[float, float]:
+def watched(run: Callable[[], object], clock: Callable[[], float]) -> tuple[float, float]:
     before = neighbours.Reading.now()
     took = timed(run, clock)
     return took, neighbours.share(before, neighbours.Reading.now())

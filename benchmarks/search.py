@@ -38,8 +38,8 @@ def searched(space: Space, setting: Setting, population: int, iterations: int, f
     begun, marks = time.perf_counter(), {}
 
     class Marks(SearchReporter):
-        def activity(self, text: str) -> None:
-            marks.setdefault(" ".join(text.split()[:2]), time.perf_counter() - begun)
+        def phase(self, name: str, done: int, total: int) -> None:
+            marks.setdefault(" ".join(name.split()[:2]), time.perf_counter() - begun)
 
     size = {"population": population, "iterations": iterations}
     result = search(space, folder, setting=setting, reporter=Marks(), **size).to_json()

@@ -1,21 +1,24 @@
-"""Generate from the code: the method cards, the alphabet, the tables of the README, the picture.
+"""Generate from the code: the method cards, the alphabet, the tables of the README, the menu of the site, the picture.
 
-python docs/cards.py        docs/cards/*.md (not in the repository), README.md, docs/images/family.svg
+python docs/cards.py        docs/cards/**.md (not in the repository), README.md, mkdocs.yml, docs/images/family.svg
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import alphabet
+import family
 import picture
 import reproduced
 from tables import code, first_lines, table
 
 import sublayer
 from sublayer.cli.words import short
+from sublayer.nn import layout as layouts
 from sublayer.nn.model import Cost, Model
 from sublayer.papers import registry
 from sublayer.testing import LAWS
@@ -27,48 +30,136 @@ FLOPS = "FLOPs are of one pass over 64 new tokens, with the memory full where th
 def cards() -> dict[str, str]:
     """File name → text, of every page."""
     intro = f"Each paper is a short diff against its parent. {FLOPS} See also [the alphabet](alphabet.md)."
-    index = f"# Cards\n\n{intro}\n\n{family_table('{name}.md')}\n"
-    return {"index.md": index, "alphabet.md": alphabet.page(), **{f"{name}.md": card(name) for name in _names()}}
+    index = f"# The family\n\n{intro}\n\n{family_table('{name}/index.md')}\n"
+    pages = {family.page(name): card(name) for name in family.names()}
+    return {"index.md": index, "alphabet.md": alphabet.page(), **pages, **family.sources()}
 
 
 def card(name: str) -> str:
     entry, config = registry.find(name), sublayer.config(name)
     sections = [
         f"# {name}",
+        *_path(name),
         entry.story,
-        f"{entry.cite}. Defined in `{_file(name)}`.",
-        *_layouts(config),
+        f"{family.cited(entry.cite)}. Defined in [{family.file(name)}](../source/{family.module(name)}.md).",
+        *_layouts(entry, config),
         *_changes(entry, config),
+        *_saved(entry, config),
         *_children(name),
+        "## The paper in code",
+        f"```python\n{inspect.getsource(entry.change).rstrip()}\n```",
         "## How to use",
         f"```bash\nsublayer show {name}\nsublayer show {name} --length 1 --json\n```",
         f'```python\nimport sublayer\n\nconfig = sublayer.config("{name}")\nmodel = config.build()\n```',
         "## Cost",
         _cost(config.cost()),
         *_facts(entry, config.cost()),
-        *reproduced.sections(name),
+        *_results(name),
         "## Hyperparameters",
         f"```toml\n{config.to_toml().rstrip()}\n```",
     ]
     return "\n\n".join(sections) + "\n"
 
 
-def _layouts(config: Model.Config) -> Iterator[str]:
+def _path(name: str) -> Iterator[str]:
+    """From the root of the family to this paper."""
+    if ancestors := family.ancestors(name):
+        yield " › ".join([*map(family.link, ancestors), f"**{name}**"])
+
+
+def _layouts(entry: registry.Paper, config: Model.Config) -> Iterator[str]:
+    """The rows of blocks, the parent's first, and what their letters stand for."""
+    parent = sublayer.config(entry.parent) if entry.parent else None
+    before = [stack.layout for stack in parent.stacks.values()] if parent else []
+    same = before == [stack.layout for stack in config.stacks.values()]
+    yield "## Layout"
+    if parent and entry.parent and not same:
+        yield from _rows(family.link(entry.parent), parent)
+    yield from _rows(f"**{entry.name}**" + (f", like {family.link(entry.parent or '')}" if same else ""), config)
+    yield "\n".join(_legend(config))
+
+
+def _rows(title: str, config: Model.Config) -> Iterator[str]:
     for prefix, stack in config.stacks.items():
-        yield f"{prefix.capitalize() or 'Layout'}: `{stack.layout}`"
-        yield f'<div style="overflow-x: auto">{"".join(picture.strip(stack.layout).splitlines())}</div>'
+        count = len(layouts.expand(stack.layout))
+        yield f"{title}{f', {prefix}' if prefix else ''}: `{stack.layout}`, {count} sublayers"
+        yield picture.strip(stack.layout)
+
+
+def _legend(config: Model.Config) -> Iterator[str]:
+    """A line for each letter: its part, and where the alphabet describes it."""
+    for prefix, stack in config.stacks.items():
+        for letter, part in stack.alphabet.items():
+            if letter not in layouts.expand(stack.layout):
+                continue
+            words = picture.PARTS.get(letter, picture.OTHER)[0]
+            of = f" of the {prefix}" if prefix else ""
+            kind = f"[{part.tag}](../alphabet.md#part-{part.tag})"
+            sizes = [f"{key} {getattr(part, key)}" for key in ("heads", "inner") if getattr(part, key, None)]
+            yield f"- {picture.chip(letter)} {words}{of}: {', '.join([kind, *sizes])}"
 
 
 def _changes(entry: registry.Paper, config: Model.Config) -> Iterator[str]:
     if entry.parent is not None:
-        rows = [(f"`{path}`", *map(code, pair)) for path, pair in sublayer.config(entry.parent).diff(config).items()]
+        changes = sublayer.config(entry.parent).diff(config)
+        rows = [(f"`{family.key(path)}`", *map(code, pair)) for path, pair in changes.items()]
         yield "## What it changes"
-        yield table(("key", f"[{entry.parent}]({entry.parent}.md)", entry.name), rows)
+        yield table(("key", family.link(entry.parent), entry.name), rows)
+
+
+def _saved(entry: registry.Paper, config: Model.Config) -> Iterator[str]:
+    """Its cost beside its parent's."""
+    if entry.parent is None:
+        return
+    parent = sublayer.config(entry.parent)
+    theirs, ours = parent.cost(), config.cost()
+    counts = [("parameters", theirs.params, ours.params)]
+    counts.append(("parameters without vocabulary and positions", theirs.decoder_params, ours.decoder_params))
+    counts.append(("FLOPs", theirs.flops.total, ours.flops.total))
+    if (theirs.flops.frozen_stack, ours.flops.frozen_stack) != (theirs.flops.stack, ours.flops.stack):
+        frozen = [one.total - one.stack + one.frozen_stack for one in (theirs.flops, ours.flops)]
+        counts.append(("FLOPs, memory stored as keys and values", frozen[0], frozen[1]))
+    counts.append(("sublayers", _sublayers(parent), _sublayers(config)))
+    rows = [(name, short(before), short(after), _change(before, after)) for name, before, after in counts]
+    less = ours.params < theirs.params or ours.flops.total < theirs.flops.total
+    yield f"## What it {'saves' if less else 'costs'}"
+    yield table(("figure", family.link(entry.parent), entry.name, "change"), rows, numbers=[1, 2, 3])
+    yield f"{FLOPS} Remembered tokens: {theirs.flops.memory:,} there, {ours.flops.memory:,} here."
+
+
+def _sublayers(config: Model.Config) -> int:
+    return sum(len(layouts.expand(stack.layout)) for stack in config.stacks.values())
+
+
+def _change(before: int, after: int) -> str:
+    """−39 %, the same, or × 12."""
+    if before == after:
+        return "the same"
+    if not before or after >= 3 * before:
+        return f"× {after / before:.1f}" if before else "—"
+    return f"{100 * (after / before - 1):+.1f} %".replace("-", "−")
 
 
 def _children(name: str) -> Iterator[str]:
-    if children := registry.children(name):
-        yield "Changed further by " + ", ".join(f"[{child}]({child}.md)" for child in children) + "."
+    if children := family.children(name):
+        yield "Changed further by " + ", ".join(map(family.link, children)) + "."
+
+
+def _results(name: str) -> Iterator[str]:
+    """The paper's results beside ours; on the card of the paper's first model, which the others link to."""
+    if made := list(reproduced.sections(name)):
+        yield from made
+        return
+    yield "## Claims, run again"
+    same = [one for one in family.names() if family.module(one) == family.module(name) and reproduced.known(one)]
+    if same:
+        yield (
+            "The results of this paper that were run again are on the card of "
+            + ", ".join(map(family.link, same))
+            + "."
+        )
+    else:
+        yield "No result of this paper has been run again here yet; `sublayer reproduce` lists those that can be."
 
 
 def _cost(cost: Cost) -> str:
@@ -92,9 +183,9 @@ def _facts(entry: registry.Paper, cost: Cost) -> Iterator[str]:
 def family_table(link: str | None = None) -> str:
     """Every paper, parents before children, linked to a page, or to the file that defines it."""
     rows = []
-    for name in _names():
+    for name in family.names():
         entry, config = registry.find(name), sublayer.config(name)
-        cost, where = config.cost(), link.format(name=name) if link else _file(name)
+        cost, where = config.cost(), link.format(name=name) if link else family.file(name)
         layout = " → ".join(f"`{stack.layout}`" for stack in config.stacks.values())
         figures = (short(figure).replace(" ", "\u00a0") for figure in (cost.params, cost.flops.total))
         rows.append((f"[{name}]({where})", entry.parent or "", layout, *figures, entry.summary))
@@ -115,27 +206,27 @@ def readme(text: str) -> str:
     return text
 
 
-def _names() -> list[str]:
-    """The package's own papers, not an installed plug-in's."""
-    return [name for name in sublayer.names() if registry.find(name).change.__module__.startswith("sublayer.")]
-
-
-def _file(name: str) -> str:
-    return f"src/{registry.find(name).change.__module__.replace('.', '/')}.py"
+def menu(text: str) -> str:
+    """mkdocs.yml with its navigation generated."""
+    marked = re.compile(r"(# nav: .*?\n).*?(\n# end of nav)", re.DOTALL)
+    text, count = marked.subn(lambda found: f"{found[1]}{family.navigation()}{found[2]}", text)
+    assert count == 1, f"mkdocs.yml: expected one pair of markers for nav, found {count}"
+    return text
 
 
 def main() -> None:
-    folder, page = ROOT / "docs" / "cards", ROOT / "README.md"
-    folder.mkdir(exist_ok=True)
+    folder, page, site = ROOT / "docs" / "cards", ROOT / "README.md", ROOT / "mkdocs.yml"
     made = cards()
-    for old in folder.glob("*.md"):
-        if old.name not in made:
+    for old in folder.rglob("*.md"):
+        if old.relative_to(folder).as_posix() not in made:
             old.unlink()
     for name, text in made.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     (ROOT / "docs" / "images" / "family.svg").write_text(picture.family(), encoding="utf-8")
     page.write_text(readme(page.read_text(encoding="utf-8")), encoding="utf-8")
-    print(f"{len(made)} pages in docs/cards, the tables of README.md, docs/images/family.svg")
+    site.write_text(menu(site.read_text(encoding="utf-8")), encoding="utf-8")
+    print(f"{len(made)} pages in docs/cards, the tables of README.md, the menu of mkdocs.yml, docs/images/family.svg")
 
 
 if __name__ == "__main__":

@@ -12,15 +12,9 @@ from xml.sax.saxutils import escape
 import sublayer
 from sublayer.cli.words import short
 from sublayer.nn import layout as layouts
+from sublayer.reports.blocks import OTHER, PARTS
 
 ROWS = ("transformer", "bert-base", "gpt2", "transformer-xl-base", "sandwich-base", "par-base")
-PARTS = {
-    "s": ("self-attention", "#1789a6", "#ffffff"),
-    "f": ("feed-forward", "#e0a82e", "#2b2000"),
-    "c": ("cross-attention", "#b5488f", "#ffffff"),
-}
-"""Letter → what it stands for, the block's colour, the letter's."""
-OTHER = ("another part", "#5c8a3a", "#ffffff")
 GREY = "#717a85"
 SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -53,9 +47,16 @@ def svg(width: int, height: int, title: str, pieces: Iterable[str]) -> str:
 
 
 def strip(layout: str) -> str:
-    """One layout alone, for a card."""
-    word = layouts.expand(layout)
-    return svg(len(word) * STEP, TALL, f"The layout {layout}", blocks(layout, 0, 0))
+    """One layout alone, for a card; on one line of Markdown, in a box that scrolls."""
+    drawn = svg(len(layouts.expand(layout)) * STEP, TALL, f"The layout {layout}", blocks(layout, 0, 0))
+    return f'<div style="overflow-x: auto">{"".join(drawn.splitlines())}</div>'
+
+
+def chip(letter: str) -> str:
+    """A letter in its block's colours, for a legend."""
+    _, fill, ink = PARTS.get(letter, OTHER)
+    style = f"background:{fill};color:{ink};border-radius:3px;padding:0 .35em;font-family:{MONO}"
+    return f'<span style="{escape(style)}">{letter}</span>'
 
 
 def family(names: Iterable[str] = ROWS) -> str:

@@ -25,6 +25,11 @@ class PublishedClaim(ClaimResult):
     device: dict[str, Any]
 
 
+def known(paper: str) -> bool:
+    """Whether a claim of the paper was run."""
+    return any((RESULTS / paper).glob("*.json"))
+
+
 def sections(paper: str) -> Iterator[str]:
     """Of a paper's card; none where no claim of the paper was run."""
     results = [PublishedClaim.read(path) for path in sorted((RESULTS / paper).glob("*.json"))]

@@ -7,10 +7,6 @@ the same tokens. A table and a page compare the two, and the one that was found 
 Under six minutes on two cores. Run again, it continues from the files in quickstart/.
 """
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +14,16 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import sublayer
-from sublayer.cli import front
-from sublayer.cli.board import Board, progress_of
+from sublayer.cli.comparing import ComparisonView
+from sublayer.cli.front import SearchView
+from sublayer.cli.stopping import stopped_by_signals, when_stopped
 from sublayer.comparison import ComparisonRow, Variant
 from sublayer.measurement import Setting
 from sublayer.nas import SearchResult
 from sublayer.nas.folder import SearchFolder
 from sublayer.nas.records import FrontModel
 from sublayer.nn.model import Model
+from sublayer.progress import Display
 
 TEXT = "stdlib"
 OUT = Path("quickstart")
@@ -56,15 +54,13 @@ TRAINING = {
     "train.eval_tokens": 20_000,
 }
 PROMPT = "class Reader:\n    def __init__(self, name):\n        self.name = name\n\n    def "
-EVERY = 4.0
-"""Seconds between lines of progress where the output is a log; a terminal has bars."""
 console = Console(highlight=False)
 
 
 def main() -> None:
     by_hand = sublayer.config("llama", {**FIXED, **BY_HAND})
     console.print("[bold]The budget[/bold]  what a model designed by hand takes here")
-    with progress("measuring"):
+    with Display("measuring"):
         budget = sublayer.measure(by_hand, length=LENGTH, anyway=True)[0]
     doubt = f" (a rough figure, as {budget.disturbed})" if budget.disturbed else ""
     limits = f"{1e3 * budget.latency:.1f} ms for {LENGTH} tokens and {budget.memory / 1e6:.1f} MB"
@@ -77,13 +73,14 @@ def main() -> None:
     console.print(f"chosen: {found.stacks[''].layout} at {found.dim}, {in_the_race(result, chosen)}\n")
 
     console.print("[bold]The training[/bold]  both on the same tokens of Python's own library")
-    with Board() as board, progress("training", trained):
+    view = ComparisonView(Display("preparing the text"))
+    with view.display:
         variants = [Variant("by hand", by_hand), Variant("searched", found)]
-        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": board.begin}
+        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": view.start, "on_phase": view.phase}
         table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, **how)
     console.print(side_by_side(table.rows))
 
-    with progress("writing the report"):
+    with Display("writing the report"):
         page = sublayer.report([OUT / "search", OUT / "comparison"], OUT / "report.html")
     console.print(f"\n[bold]The page[/bold]  {page.path}: {page.charts} charts, opens without a network")
 
@@ -100,7 +97,7 @@ def search(by_hand: Model.Config, memory: float) -> SearchResult:
     if (OUT / "search" / "search.json").exists():
         begun = SearchFolder(OUT / "search").read_request()
         budget, limits = begun.budget and Model.Config.parse(begun.budget), begun.limits
-    with front.view(console.is_terminal) as view, progress("search", searched):
+    with Display("starting the search") as display:
         return sublayer.search(
             "llama",
             None,
@@ -111,46 +108,9 @@ def search(by_hand: Model.Config, memory: float) -> SearchResult:
             objectives="decoder_params,latency",
             setting={"length": LENGTH},
             seconds=1.0,
-            reporter=view,
+            reporter=SearchView(display),
             **SIZE,
         )
-
-
-@contextmanager
-def progress(stage: str, detail: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Print a line every few seconds while a stage runs: `… search: 120 candidates, 35 s`."""
-    begun, over = time.monotonic(), threading.Event()
-
-    def report() -> None:
-        while not over.wait(EVERY):
-            found = detail()
-            seconds = f"{time.monotonic() - begun:.0f} s"
-            print(f"… {stage}: {found}, {seconds}" if found else f"… {stage}, {seconds}", flush=True)
-
-    if console.is_terminal:
-        yield
-        return
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
-        yield
-    finally:
-        over.set()
-        reporter.join()
-
-
-def searched() -> str:
-    """How far the search is, by its journal."""
-    journal = OUT / "search" / "journal.log"
-    created = journal.read_text(encoding="utf-8").count('"op_code":4') if journal.exists() else 0
-    return f"{created} candidates" if created else "measuring sublayers"
-
-
-def trained() -> str:
-    """How far each training is, by its run."""
-    runs = sorted((OUT / "comparison" / "runs").glob("*"))
-    found = [(run.name, *progress_of(run)) for run in runs]
-    return " · ".join(f"{name} {share:.0%}, loss {loss:.3f}" for name, share, loss in found if share)
 
 
 def fastest(result: SearchResult, by_hand: Model.Config) -> FrontModel:
@@ -172,7 +132,7 @@ def in_the_race(result: SearchResult, chosen: FrontModel) -> str:
 
 def side_by_side(rows: list[ComparisonRow]) -> Table:
     table = Table.grid("", *(Column(justify="right") for _ in range(5)), padding=(0, 3))
-    table.add_row("", "layout", "decoder", "bits/byte", "ms", "MB", style="bold")
+    table.add_row("", "layout", "decoder", "test bits/byte", "ms, measured", "MB, measured", style="bold")
     for row in rows:
         bits = "—" if row.test is None or row.test.bits_per_byte is None else f"{row.test.bits_per_byte.mean:.3f}"
         speed = "—" if row.latency is None else f"{1e3 * row.latency.latency:.1f}"
@@ -182,4 +142,6 @@ def side_by_side(rows: list[ComparisonRow]) -> Table:
 
 
 if __name__ == "__main__":
-    main()
+    saved = f"stopped; what is done is saved in {OUT}. Continue by the same command"
+    with stopped_by_signals(), when_stopped(lambda: saved):
+        main()

@@ -39,6 +39,12 @@ if os.environ.get("SUBLAYER_NO_SHAPECHECK") != "1":
     install_import_hook([f"sublayer.nn.{room}" for room in rooms], "shapecheck.check")
 
 
+@pytest.fixture(autouse=True)
+def no_lines_of_progress(monkeypatch):
+    """On a slow machine, work may take long enough for a line of progress, which a test does not expect on stderr."""
+    monkeypatch.setattr("sublayer.progress.display.FIRST", 1e9)
+
+
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """A text to train on, and a cache that is not the user's."""

@@ -5,15 +5,18 @@ The command line calls these functions, so that both do the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sublayer import models
 from sublayer.keys import absolute, split
+from sublayer.models import config
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.papers import registry
-from sublayer.papers.named import config, names
+from sublayer.papers.named import names
 from sublayer.plugins import load_installed_plugins, load_plugin
 
 if TYPE_CHECKING:
@@ -22,13 +25,16 @@ if TYPE_CHECKING:
     from sublayer.evaluation import Evaluation
     from sublayer.measurement import Race, Reading
     from sublayer.nas import SearchReporter, SearchResult, Space
+    from sublayer.nas.proxies.records import ProxyRanking
     from sublayer.nas.proxies.study import StudyReporter
     from sublayer.nas.supernet import SupernetReporter
+    from sublayer.nas.supernet.records import SupernetFigures
     from sublayer.papers.description import Description
     from sublayer.reports import Report
     from sublayer.reproduction import ClaimResult
     from sublayer.runs import Run
     from sublayer.trained import Trained
+    from sublayer.training.reporters import ProgressReporter
 
 __all__ = [
     "compare",
@@ -61,28 +67,36 @@ def train(
     *,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    quiet: bool = False,
+    reporter: ProgressReporter | None = None,
     **fields: Any,
 ) -> Run:
     """Train a paper's model, or one of your own, on a text: `sublayer.train("gpt2", "book.txt", "runs/book", dim=128)`.
 
-    data: a file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names:
-    "s.heads", "train.steps", "data.tokenizer".
+    name: of a paper, a config file, a run or a candidate of a search (`searches/x#294`); the run records it. data: a
+    file, a folder, a glob, `stdlib`, `-`, `task:copy`, … changes: as `fields`, but with dots in their names: "s.heads",
+    "train.steps", "data.tokenizer". reporter: instead of a bar, or lines in a log.
     """
     from sublayer.training import TrainConfig
     from sublayer.training import train as train_run
 
     model, of = split({**(changes or {}), **fields})
-    return train_run(
-        config(name) if isinstance(name, str) else name,
-        _data(data, of["data"]),
-        out,
-        TrainConfig().override(of["train"], "train"),
-        changes=model,
-        processes=processes,
-        plugins=plugins,
-        quiet=quiet,
-    )
+    origin = None
+    if isinstance(name, str):
+        found = models.find(name)
+        name, origin = found.config, found.name
+    with _reporting(reporter, quiet) as chosen:
+        return train_run(
+            name,
+            _data(data, of["data"]),
+            out,
+            TrainConfig().override(of["train"], "train"),
+            changes=model,
+            processes=processes,
+            plugins=plugins,
+            reporter=chosen,
+            origin=origin,
+        )
 
 
 def resume(
@@ -92,7 +106,8 @@ def resume(
     step: int | None = None,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    quiet: bool = False,
+    reporter: ProgressReporter | None = None,
 ) -> Run:
     """Continue a run, to the end of its budget or of a larger one: `sublayer.resume(run, {"train.steps": 2000})`."""
     from sublayer.training import resume as resume_run
@@ -101,7 +116,8 @@ def resume(
     _, of = split(changes or {})
     if key := next((key for key in changes or {} if not key.startswith("train.")), None):
         raise ConfigError(f"{key}: a run keeps its model and its data; only train.… keys can change on the way")
-    return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, quiet=quiet)
+    with _reporting(reporter, quiet) as chosen:
+        return resume_run(run, of["train"], step=step, processes=processes, plugins=plugins, reporter=chosen)
 
 
 def load(run: str | Path, *, step: int | None = None) -> Trained:
@@ -132,7 +148,8 @@ def describe(
 ) -> Description:
     """A member of the family, its cost, and its difference to its parent or to `diff`: `sublayer.describe("llama")`.
 
-    length, memory: new and remembered tokens of the pass whose FLOPs are counted.
+    name: of a paper, a config file, a run or a candidate of a search (`searches/x#294`). length, memory: new and
+    remembered tokens of the pass whose FLOPs are counted.
     """
     import sublayer.generation  # noqa: F401  registers its fast paths
     from sublayer.papers.chosen_paths import chosen_paths
@@ -140,18 +157,19 @@ def describe(
 
     if length < 1 or (memory or 0) < 0:
         raise ValueError(f"length {length}, memory {memory}: count at least 1 new token and no fewer than 0 remembered")
-    made, entry = config(name, changes), registry.PAPERS.get(name)
-    against = diff or (entry.parent if entry else None)
+    found, entry = models.find(name), registry.PAPERS.get(name)
+    made = found.config.but(changes) if changes else found.config
+    origin = found.run.request.origin if found.run else None
+    against = diff or (entry.parent if entry else origin if origin in registry.PAPERS else None)
     differs = config(against).diff(made) if against else {}
-    return Description(name, made, made.cost(length, memory), entry, against, differs, chosen_paths(made))
+    figures = found.point.figures() if found.point else ()
+    paths = chosen_paths(made)
+    return Description(found.name, made, made.cost(length, memory), entry, against, differs, paths, origin, figures)
 
 
 def model_config(model: str | Model.Config, changes: Mapping[str, Any] | None = None) -> Model.Config:
-    """The config of a paper, a file or the folder of a run, or the one given; with changes."""
-    from sublayer.runs import Run
-
-    if isinstance(model, str):
-        model = Run.open(model).model_config if (Path(model) / "run.json").exists() else config(model)
+    """The config of a paper, a file, a run or a candidate of a search, or the one given; with changes."""
+    model = config(model) if isinstance(model, str) else model
     return model.but(changes) if changes else model
 
 
@@ -167,9 +185,9 @@ def measure(
 ) -> list[Reading]:
     """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`.
 
-    models: papers, files, folders of runs, configs; changes apply to all. Several are measured in a race. wait: seconds
-    to repeat what other programs disturb; then it is refused, or, with `anyway`, returned with `reading.disturbed`.
-    on_wait: called with what disturbs.
+    models: papers, files, folders of runs, candidates of a search (`searches/x#294`), configs; changes apply to all.
+    Several are measured in a race. wait: seconds to repeat what other programs disturb; then it is refused, or, with
+    `anyway`, returned with `reading.disturbed`. on_wait: called with what disturbs.
     """
     return race(
         *models, changes=changes, seconds=seconds, wait=wait, anyway=anyway, plugins=plugins, on_wait=on_wait, **setting
@@ -273,7 +291,7 @@ def proxies(
     ray: str | None = None,
     plugins: Sequence[str] = (),
     reporter: StudyReporter | None = None,
-) -> dict[str, Any]:
+) -> ProxyRanking:
     """How well proxies rank models of a space that are then trained; the ranking is in out/ranking.json.
 
     changes: as for `search`. names: of the proxies; all if empty. latency: measure each model on this machine, too.
@@ -296,14 +314,13 @@ def proxies(
         return run_study(out, request, pool, latency=latency, plugins=plugins, reporter=reporter)
 
 
-def rank_table(file: str | Path, out: str | Path | None = None) -> dict[str, Any]:
+def rank_table(file: str | Path, out: str | Path | None = None) -> ProxyRanking:
     """How well proxies rank the trained models of a CSV table; written to out/ranking.json if `out` is given."""
     from sublayer.nas.proxies import judging, table
-    from sublayer.runs import sealed_json
 
     ranking = judging.judge(table.read(file), str(file))
     if out:
-        sealed_json.write(Path(out) / "ranking.json", ranking)
+        ranking.write(Path(out) / "ranking.json")
     return ranking
 
 
@@ -322,7 +339,7 @@ def supernet(
     retrain: bool = True,
     reporter: SupernetReporter | None = None,
     **fields: Any,
-) -> dict[str, Any]:
+) -> SupernetFigures:
     """The order of sublayers, searched by gradient: `sublayer.supernet("gpt2", "book.txt", "supernets/book")`.
 
     changes: the base's, train.…, data.… and search.… keys. fields: of the search, as steps, letters, paths. latencies:
@@ -376,11 +393,36 @@ def reproduce(claim: str, out: str | Path = "", changes: Mapping[str, Any] | Non
 
 
 def report(folders: Sequence[str | Path], out: str | Path = "report.html", **how: Any) -> Report:
-    """One page about folders of runs, searches and comparisons: `sublayer.report(["runs"], "report.html")`."""
+    """One page about folders of runs, searches and comparisons: `sublayer.report(["runs"], "report.html")`.
+
+    A candidate (`searches/x#294`) stands for its run if the search trained it, else for its search.
+    """
     from sublayer.reports import report as write_report
 
     load_installed_plugins()
-    return write_report(folders, out, **how)
+    return write_report([_folder(one) for one in folders], out, **how)
+
+
+def _folder(name: str | Path) -> str | Path:
+    if not models.is_point(str(name)):
+        return name
+    from sublayer.nas.point import read_point
+
+    point = read_point(str(name))
+    return point.run or point.folder
+
+
+@contextmanager
+def _reporting(reporter: ProgressReporter | None, quiet: bool) -> Iterator[ProgressReporter]:
+    """The reporter given, or one that shows a training's progress."""
+    if reporter is not None:
+        yield reporter
+        return
+    from sublayer.progress import Display
+    from sublayer.progress.training import training_view
+
+    with Display("preparing", quiet=quiet) as display:
+        yield training_view(display)
 
 
 def _data(name: str, changes: Mapping[str, Any]) -> Data.Config:

@@ -7,6 +7,21 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
+from sublayer.nn import layout as layouts
+
+
+def merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Common changes with `own` made after them; a layout rule of its own, such as par(5), stands on the common layout.
+
+    A key that both have keeps its place among the common ones.
+    """
+    return {**common, **{key: follow(common.get(key), value) for key, value in own.items()}}
+
+
+def follow(before: Any, value: Any) -> Any:
+    """The value of a key that had another one before: the same, unless it is a rule for a layout."""
+    return layouts.put_on(value, before) if isinstance(before, str) and layouts.needs_base(value) else value
+
 
 def absolute(data: str) -> str:
     """A file, folder or pattern, wherever the run is resumed from."""

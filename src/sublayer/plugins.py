@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
-from sublayer.nn.config import ConfigError
+from sublayer.nn.config import Config, ConfigError, UnknownKindError
 
 
 def load_plugin(module: str) -> None:
@@ -25,3 +28,34 @@ def load_installed_plugins() -> None:
     """Import what installed packages declare under the entry point `sublayer.plugins`."""
     for plugin in entry_points(group="sublayer.plugins"):
         load_plugin(plugin.module)
+
+
+def modules_of(*configs: Config) -> list[str]:
+    """The modules outside the package whose kinds these configs have, which --plugin loads; for a run to record."""
+    found = {type(one).__module__ for config in configs for one in _inside(config)}
+    return sorted(name for name in found if name.split(".")[0] not in ("sublayer", "__main__"))
+
+
+def _inside(value: Any) -> Iterator[Config]:
+    """A config and those in its fields, at any depth."""
+    if isinstance(value, Config):
+        yield value
+        for name in type(value).model_fields:
+            yield from _inside(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _inside(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _inside(item)
+
+
+@contextmanager
+def hinting(plugins: Sequence[str] = ()) -> Iterator[None]:
+    """Where a stored config has an unknown kind, name the remedy. plugins: the modules whose kinds it has, if known."""
+    try:
+        yield
+    except UnknownKindError as error:
+        options = " ".join(f"--plugin {module}" for module in plugins)
+        remedy = f"it was made with {options}, so add it" if plugins else "for a kind of your own, add --plugin MODULE"
+        raise ConfigError(f"{str(error).rstrip('.?')}; {remedy}") from None

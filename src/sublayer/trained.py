@@ -13,8 +13,10 @@ from sublayer.evaluation import Evaluation, Scored, by_length, by_position, othe
 from sublayer.evaluation.evaluation import check_options
 from sublayer.evaluation.scoring import OnBatch
 from sublayer.generation import Beam, Sampling, beam_search, generate, stream
+from sublayer.generation.engine import OnStep
 from sublayer.nn.model import Model
 from sublayer.objectives import Objective, choose
+from sublayer.plugins import hinting
 from sublayer.runs import Run
 from sublayer.runs.run import ASKED
 from sublayer.runs.weights import load_weights, weights_of
@@ -42,9 +44,9 @@ class Trained:
     def objective(self, data: Data.Config) -> Objective:
         """What the model is scored by on some data: what it was trained by, or what it learns from such data."""
         trained_by = self.run.request.objective
-        named = (
-            None if trained_by is None else Objective.Config.parse(trained_by, f"{self.run.path / ASKED}: objective")
-        )
+        with hinting(self.run.request.plugins):
+            path = f"{self.run.path / ASKED}: objective"
+            named = None if trained_by is None else Objective.Config.parse(trained_by, path)
         if named is not None and named.needs != data.gives:
             named = None
         return choose(self.model.config, data, named).build(self.model)
@@ -73,21 +75,22 @@ class Trained:
         stop: Sequence[str] = (),
         beam: Beam | None = None,
         temperature: float = 0.8,
+        on_step: OnStep = lambda written: None,
         **sampling: Any,
     ) -> str | list[str]:
         """What the model writes after the prompt, or after each of several.
 
         stop: texts that end it. beam: search instead of drawing. sampling: top_k, top_p, min_p, repetition; a
-        temperature of 0 takes the likeliest token.
+        temperature of 0 takes the likeliest token. on_step: called with the number of tokens written so far.
         """
         prompts = self.encode([prompt] if isinstance(prompt, str) else prompt)
         ends = self._ends(stop)
         if beam is not None:
-            best = beam_search(self.model, prompts, tokens=tokens, search=beam, stop=ends)
+            best = beam_search(self.model, prompts, tokens=tokens, search=beam, stop=ends, on_step=on_step)
             found = [texts[0].ids for texts in best]
         else:
             drawn = Sampling(temperature=temperature, **sampling)
-            found = generate(self.model, prompts, tokens=tokens, sampling=drawn, seed=seed, stop=ends)
+            found = generate(self.model, prompts, tokens=tokens, sampling=drawn, seed=seed, stop=ends, on_step=on_step)
         texts = [self.tokenizer.decode(ids) for ids in found]
         return texts[0] if isinstance(prompt, str) else texts
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sublayer.cli.board import progress_of
+from sublayer.nn.layout import par
+from sublayer.progress.trainings import progress_of
 from tests.training.tiny import TEXT
 
 SMALL = ("dim=16", "layout=(sf)x2", "s.heads=2", "f.inner=32", "train.batch=2", "train.length=16", "train.warmup=1")
@@ -37,8 +38,10 @@ def test_a_comparison_from_the_command_line(run, tmp_path):
     )
     said = run(*words)
     lines = said.splitlines()
-    assert "variant" in lines[0]
-    assert sorted(line.split("  ")[0] for line in lines[1:3]) == ["gpt2", ROTARY]
+    assert lines[1].split()[:3] == ["variant", "layout", "params"]
+    assert " ".join(lines[0].split()) == "valid valid test"
+    assert lines[1].split()[3:6] == ["loss", "bits/byte", "bits/byte"]
+    assert sorted(line.split("  ")[0] for line in lines[2:4]) == ["gpt2", ROTARY.removeprefix("gpt2 ")]
     assert sum("is the first" in line for line in lines) == 1
     assert "95 % over 2 seeds (Student's t). Each read 128 tokens." in said
     out = "comparisons/gpt2-gpt2-position=rotary-s.heads=4"
@@ -64,7 +67,17 @@ def test_equal_parameters_and_learning_rates(run):
     said = run("compare", "gpt2 position=alibi", ROTARY, "--data", "book.txt", *how, *SMALL)
     assert "One seed: no ±, no verdict." in said
     assert "Parameters are equal to within" in said
-    assert "Learning rates: gpt2 position=alibi 0." in said
+    assert "Learning rates: position=alibi 0." in said
+
+
+def test_variants_with_names(run, refuse):
+    how = ("--data", "book.txt", "--steps", "1", "--seeds", "1", "--no-measure", "--json")
+    named = ("base: gpt2", "par of four: gpt2 layout=par(5)", "unnamed: gpt2 position=alibi")
+    table = json.loads(run("compare", *named, *how, *SMALL))
+    assert [row["name"] for row in table["rows"]] == ["base", "par of four", "unnamed"]
+    assert [row["slug"] for row in table["rows"]] == ["base", "par-of-four", "unnamed"]
+    assert table["rows"][1]["layout"] == par("(sf)x2", 5)
+    assert Path("comparisons/base-par-of-four-unnamed/table.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -80,6 +93,13 @@ def test_equal_parameters_and_learning_rates(run):
         (("gpt2", "llama", "--steps", ""), "--steps '': expected a number"),
         (("gpt2", "llama", "--steps", "1", "--lr", ""), "--lr '': expected a number"),
         (("gpt2", "", "--steps", "1"), "'' is not a variant: it is empty; write"),
+        (("gpt2", ": llama", "--steps", "1"), "': llama' is not a variant: its name is empty; write"),
+        (("gpt2", "a:", "--steps", "1"), "'a:' is not a variant: it is empty; write"),
+        (("a: gpt2", "a: llama", "--steps", "1"), "a: given twice"),
+        (
+            ("gpt2 s.heads=2", "gpt2 layout=par(9,2)", "--steps", "1"),
+            "gpt2 layout=par(9,2): par(9) of 2 sublayers leaves 0",
+        ),
         (("gpt2", "llama", "--steps", "0"), "--steps 0: expected a number above 0"),
         (("gpt2", "llama", "--steps", "1", "--seeds", "0"), "seeds: none"),
         (("gpt2", "llama", "--steps", "1", "--seeds", f"1,{2**64}"), "train.seed: input should be less than"),

@@ -62,7 +62,7 @@ def test_its_own_test_split(run, told, gpt2):
     assert score["bits_per_character"] > score["bits_per_byte"]
     assert score["loss"] == pytest.approx(math.log(256), rel=0.1)
     page = run("eval", gpt2)
-    assert f"test of {score['text']}" in " ".join(page.split())
+    assert f"test split: {score['text']}" in " ".join(page.split())
     assert "segments of 16 tokens, each without context" in page
     assert re.search(rf"^loss +{score['loss']:.4f}$", page, re.MULTILINE)
     assert re.search(rf"^bits per character +{score['bits_per_character']:.4f}$", page, re.MULTILINE)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import sublayer
 from sublayer.cli import main
 
 LOADED = "import sys\nfrom sublayer.cli import main\ntry:\n    main(sys.argv[1:])\nfinally:\n    print(*sys.modules)"
@@ -30,6 +31,11 @@ def test_answers_that_need_no_torch_import_none(words, code):
     modules = done.stdout.splitlines()[-1].split()
     assert "sublayer.cli" in modules
     assert not {"torch", "numpy", "pydantic", "sublayer.api"} & set(modules)
+
+
+def test_the_package_is_a_command():
+    words = [sys.executable, "-m", "sublayer", "--version"]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == f"{sublayer.__version__}\n"
 
 
 def test_help_says_what_the_verbs_do():

@@ -35,7 +35,7 @@ def test_json(run, folder):
 def test_table(run, folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     head, gpt, bert = run("runs", str(folder)).splitlines()
-    titles = ["run", "layout", "dim", "params", "steps", "tokens", "valid loss", "bits/byte", "minutes"]
+    titles = ["run", "layout", "dim", "params", "steps", "tokens", "valid loss", "valid bits/byte", "minutes"]
     assert [title for title in titles if title in head] == titles
     assert gpt.split()[:3] == [str(folder / "gpt"), "(sf)x2", "16"]
     assert "—" in bert

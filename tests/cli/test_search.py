@@ -2,12 +2,14 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from sublayer.nas import on_device
+from sublayer.nas import Choice, on_device
+from sublayer.nn.layout import par, sandwich
 from sublayer.runs import Run
 from tests.nas import little
 from tests.training.tiny import TEXT
@@ -62,6 +64,7 @@ def race(configs, setting, **how):
 def device(tmp_path, monkeypatch):
     monkeypatch.setattr(on_device, "Predictor", Counted)
     monkeypatch.setattr(on_device, "race", race)
+    monkeypatch.setattr(on_device, "LEARNED", 4)  # nothing is learned by counting
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "book.txt").write_text(TEXT, encoding="utf-8")
@@ -112,6 +115,56 @@ def test_a_budget_is_the_limit_and_what_exceeds_it_is_named(run, tmp_path):
     said = run("search", *SPACE, "vocab=64", "--out", "t", *FEWEST, "--latency-max", f"{1.1 * fastest}s", "--remeasure")
     above = r"models? (is|are) above the limits as measured \(latency up to [\d.]+ [mµ]s\): \d+"
     assert re.search(above, " ".join(said.split()))
+
+
+def test_a_picked_model_and_the_command_that_trains_it(run, show, refuse):
+    words = ("search", *SPACE, "--data", "book.txt", "--out", "s", *FEWEST)
+    said = run(*words, "--pick", "fastest")
+    name, command = re.search(r"^fastest  (s#\d+)  ", said, re.MULTILINE)[1], said.splitlines()[-1]
+    assert re.search(r"latency [\d.]+ .s predicted, latency [\d.]+ .s measured", " ".join(said.split()))
+    assert shlex.split(command) == ["sublayer", "train", name, "--data", "book.txt"]
+    assert json.loads(run(*words, "--pick", "fastest", "--json"))["pick"] == {"by": "fastest", "name": name}
+    assert 'Choose from: "best", "fastest", "knee"' in refuse(*words, "--pick", "slowest")
+
+    run(*shlex.split(command)[1:], "train.steps=1", "train.batch=2", "train.length=16", "--quiet")
+    made = Run.open(f"runs/{name.replace('#', '-')}")
+    shown = show("s#fastest")
+    assert shown["name"] == name
+    assert ("latency", "measured") in {(one["name"], one["source"]) for one in shown["figures"]}
+    assert made.request.origin == name
+    assert made.model_config.dump() == shown["config"]
+    assert show(str(made.path))["origin"] == name
+    assert show(str(made.path))["config"] == shown["config"]
+    page = " ".join(run("show", str(made.path)).split())
+    assert f"trained from {name}" in page
+    assert f"{made.model_config.cost().params:,}" in page
+    assert "name one by its trial" in refuse("train", "s/front.json", "--data", "book.txt")
+    assert "name one by its trial" in refuse("train", "s", "--data", "book.txt")
+    assert not Path("runs/front").exists()
+
+
+def test_figures_are_predicted_or_measured(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    said = run("search", *SPACE, "--out", "s", "--objectives", "decoder_params,latency", *FEWEST).splitlines()
+    assert said[1].split() == ["decoder", "latency,", "latency,"]
+    assert said[2].split() == ["trial", "layout", "dim", "params", "predicted", "measured", "params"]
+    assert json.loads(Path("s/front.json").read_text())["sources"]["latency"] == "predicted"
+
+
+@pytest.mark.parametrize(
+    ("words", "layouts"),
+    [
+        (["layout=(sf)x4", "layout=par(3)|par(4)"], {par("(sf)x4", 3), par("(sf)x4", 4)}),
+        (["layout=(sf)x2|(sf)x4", "layout=par(4)"], {par("(sf)x2", 4), par("(sf)x4", 4)}),
+        (["layout=(sf)x4", "layout=(sf)x4|par(4)"], {"(sf)x4", par("(sf)x4", 4)}),
+        (["layout=sandwich(2,8)|par(4,12)"], {sandwich("(sf)x4", 2), par("(sf)x6", 4)}),
+    ],
+)
+def test_layout_rules_stand_on_the_layout_before_them(run, words, layouts):
+    small = ("dim=16|32", "s.heads=2", "vocab=50", "--objectives", "params,flops", *FEWEST)
+    run("search", "gpt2", *words, *small, "--out", "s", "--json")
+    space = json.loads(Path("s/search.json").read_text())["space"]
+    assert set(Choice.parse(space["choices"]["layout"]).values) == layouts
 
 
 def test_objectives_and_methods(run):

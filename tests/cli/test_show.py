@@ -6,6 +6,7 @@ import pytest
 import tomli_w
 
 import sublayer
+from sublayer.nn.layout import par, sandwich
 
 LITE = ["dim=512", "layout=(sf)x2", "s.heads=8,8", "f.inner=1216,1280"]
 UNEVEN = ["dim=256", "layout=(sf)x3", "s.heads=2,2,2", "f.inner=3072,3776,3904", "vocab=50264"]
@@ -49,6 +50,21 @@ def test_every_paper_is_shown(run, show, paper):
         sum(data["cost"][where] for where in ("tokens", "positions", "stack", "final_norm", "head"))
         == (data["cost"]["params"])
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "layout"),
+    [
+        (["layout=(sf)x6", "layout=par(5)"], par("(sf)x6", 5)),
+        (["layout=par(5,12)"], par("(sf)x6", 5)),
+        (["layout=sandwich(2,12)"], sandwich("(sf)x6", 2)),
+        (["layout=sandwich(2)", "layout=par(5)"], par("(sf)x12", 5)),
+        (["layout=par(5)"], par("(sf)x12", 5)),
+    ],
+    ids=" ".join,
+)
+def test_a_layout_rule_stands_on_the_layout_before_it(show, words, layout):
+    assert show("gpt2", *words)["config"]["stack"]["layout"] == layout
 
 
 @pytest.mark.parametrize("ending", ["json", "toml"])

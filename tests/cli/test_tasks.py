@@ -29,7 +29,7 @@ def test_trained_resumed_and_scored(run, refuse, walk):
     assert (told["episodes"], told["answers"], told["length"]) == (4, 28, None)
     assert 0 <= told["sequence_accuracy"] <= told["accuracy"] <= 1
     page = run("eval", walk, "--split", "valid")
-    assert "valid of task:random-walk" in page
+    assert "valid split: task:random-walk" in page
     assert re.search(r"sequence accuracy +[01]\.", page)
     assert json.loads(run("eval", walk, "--limit", "9", "--json"))["episodes"] == 1
     assert run("runs", "runs")

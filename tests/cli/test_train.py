@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from sublayer.data import DataConfig
+from sublayer.nn.part import Part
 from sublayer.runs import Run
 from sublayer.training import TrainConfig
 from sublayer.training.optimizer import Optimizer
@@ -31,7 +32,9 @@ def test_train_then_resume(run, tmp_path):
         "train", "gpt2", "--data", "book.txt", "--out", "runs/book", *SMALL, "train.steps=2", "train.eval_every=2"
     )
     made = Run.open("runs/book")
-    assert [json.loads(line) for line in said.splitlines()] == list(made.metrics)
+    shown = [json.loads(line) for line in said.splitlines()]
+    extra = ("time", "tokens_per_second")
+    assert [{key: line[key] for key in line if key not in extra} for line in shown] == list(made.metrics)
     assert [one.step for one in made.checkpoints] == [0, 2]
     assert made.model_config.stack.vary == {"f.inner": [16, 24]}
     assert made.asked["data"]["source"]["path"] == str(tmp_path / "book.txt")
@@ -40,6 +43,7 @@ def test_train_then_resume(run, tmp_path):
     assert json.loads(run("resume", "runs/book", "train.steps=4").splitlines()[0])["step"] == 4
     run("resume", "runs/book", "--step", "3", "--quiet")
     assert made.checkpoints[-1].step == 4
+    assert Run.open("runs/book").request.origin == "gpt2"
 
 
 def test_the_folder_is_named_by_the_model(run, tmp_path):
@@ -158,3 +162,20 @@ def test_a_part_of_ones_own(run, tmp_path):
     said = run("train", "gpt2", "--data", "book.txt", "--out", "runs/book", *small, *words)
     assert json.loads(said.splitlines()[0])["size"] > 0
     assert run("generate", "runs/book", "--plugin", "my_scaled", "--tokens", "3")
+
+
+FORGETFUL = ["generate", "eval", "resume", "show", "measure"]
+
+
+def test_a_run_with_a_part_of_ones_own_names_its_plugin(run, refuse, tmp_path, monkeypatch):
+    """As a process sees it that has not loaded the plug-in."""
+    (tmp_path / "my_scaled.py").write_text(PLUGIN)
+    small = [word for word in SMALL if not word.startswith("f.")]
+    words = ("f=scaled_for_training", "train.steps=1", "--plugin", "my_scaled", "--quiet")
+    run("train", "gpt2", "--data", "book.txt", "--out", "runs/book", *small, *words)
+    assert Run.open("runs/book").request.plugins == ("my_scaled",)
+    monkeypatch.delitem(Part.Config.registry, "scaled_for_training")
+    for verb in FORGETFUL:
+        answer = refuse(verb, "runs/book")
+        assert "unknown part kind 'scaled_for_training'" in answer
+        assert answer.endswith("; it was made with --plugin my_scaled, so add it\n")

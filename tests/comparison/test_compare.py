@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from types import SimpleNamespace
 import pytest
 
 from sublayer.comparison import ComparisonTable, Variant, compare
+from sublayer.comparison.request import fitted
+from sublayer.data import Data, prepare
 from sublayer.executors import trainings
-from sublayer.runs import Run
+from sublayer.nn.layout import par
+from sublayer.runs import Run, sealed_json
 from tests.training import tiny
 from tests.training.killing import live
 
@@ -50,10 +54,12 @@ def test_a_table_of_ordinary_runs(made):
     assert ComparisonTable.read(out / "table.json") == table
     assert sorted(path.name for path in (out / "runs").iterdir()) == [
         *(f"gpt2-{seed}" for seed in range(3)),
-        *(f"gpt2-position=rotary-{seed}" for seed in range(3)),
+        *(f"position=rotary-{seed}" for seed in range(3)),
     ]
     first, second = table.rows
-    assert (first.name, second.name) == ("gpt2", "gpt2 position=rotary")
+    assert (first.name, second.name) == ("gpt2", "position=rotary")
+    assert table.labels["bits_per_byte"] == "valid bits/byte"
+    assert table.labels["test.bits_per_byte"] == "test bits/byte"
     for row in table.rows:
         runs = [Run.open(out / place) for place in row.runs]
         assert [run.asked["train"]["seed"] for run in runs] == row.seeds == [0, 1, 2]
@@ -69,6 +75,36 @@ def test_a_table_of_ordinary_runs(made):
     differences = [b - a for a, b in zip(first.losses, second.losses, strict=True)]
     assert second.difference.mean == pytest.approx(sum(differences) / 3)
     assert second.difference.verdict in ("better", "worse", "no difference seen")
+
+
+def test_a_folder_with_other_names_for_the_same_variants_goes_on(made, book, tmp_path, monkeypatch):
+    """Earlier versions named a variant by all its words."""
+    out = tmp_path / "old"
+    shutil.copytree(made[0], out)
+    asked = sealed_json.read_asked(out / "compare.json")
+    old = {"name": "gpt2 position=rotary", "slug": "gpt2-position=rotary"}
+    asked["variants"][1] |= old
+    sealed_json.seal(out / "compare.json", asked)
+    for seed in range(3):
+        (out / "runs" / f"position=rotary-{seed}").rename(out / "runs" / f"{old['slug']}-{seed}")
+    monkeypatch.setattr(trainings, "resume", None)
+    table = compare(["gpt2", ROTARY], str(book), out, CHANGES, measure=reading)
+    assert [row.name for row in table.rows] == ["gpt2", old["name"]]
+    assert table.rows[1].losses == made[1].rows[1].losses
+    named = Variant.of("gpt2", {"position": "rotary"}, "turned")
+    with pytest.raises(ValueError, match="turned: this comparison was begun with the name 'gpt2 position=rotary'"):
+        compare(["gpt2", named], str(book), out, CHANGES, measure=reading)
+
+
+def test_a_layout_rule_of_a_variant_stands_on_the_common_layout(book):
+    variants = [
+        Variant.of("gpt2"),
+        Variant.of("gpt2", {"layout": "par(5)"}),
+        Variant.of("gpt2", {"layout": "par(5,6)"}),
+    ]
+    changes = {"layout": "(sf)x4", "dim": 8, "s.heads": 2}
+    found = [fitted(variant, changes, prepare(Data.Config.guess(str(book)))).stack.layout for variant in variants]
+    assert found == ["(sf)x4", par("(sf)x4", 5), par("(sf)x3", 5)]
 
 
 def test_seeds_and_data_are_shared(made):
@@ -126,7 +162,7 @@ def test_a_variant_that_diverges_comes_last_and_says_why(book, tmp_path):
     asked = {**CHANGES, "train.steps": 20, "train.log_every": 1}
     table = compare([wild, "gpt2"], str(book), tmp_path / "out", asked, seeds=(0,), measure=None)
     assert "train again with a lower train.lr" in table.rows[0].diverged["0"]
-    assert [row.name for row in table.ranked] == ["gpt2", wild.name]
+    assert [row.name for row in table.ranked] == ["gpt2", "train.lr=10000.0 train.clip=null train.warmup=0"]
     assert table.rows[1].difference.verdict == "nothing to compare"
 
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sublayer
-from sublayer.comparison.variant import Variant, check_alike, check_apart, slugs
+from sublayer.cli.compare import _variant
+from sublayer.comparison.variant import Variant, check_alike, check_apart, named_apart, slugs
 from sublayer.nn.config import ConfigError
 
 
@@ -24,6 +25,27 @@ def test_a_name_says_what_is_changed():
     assert variant.train == {"lr": 0.01}
     assert Variant.of(variant) is variant
     assert slugs([Variant("models/mine.toml dim=8", sublayer.config("gpt2"))]) == ["mine-dim=8"]
+
+
+@pytest.mark.parametrize(
+    ("variants", "names"),
+    [
+        (["gpt2", "gpt2 position=rotary"], ["gpt2", "position=rotary"]),
+        (["gpt2 dim=8 position=rotary", "gpt2 dim=8 position=alibi"], ["position=rotary", "position=alibi"]),
+        (["gpt2 dim=8", "llama dim=8"], ["gpt2", "llama"]),
+        (["gpt2 position=rotary", "llama"], ["gpt2 position=rotary", "llama"]),
+        (["gpt2", "rotary: gpt2 position=rotary"], ["gpt2", "rotary"]),
+        (["gpt2: llama", "gpt2"], ["gpt2", "2 gpt2"]),
+        (
+            ["gpt2 s.heads=2,2,2,2,2,2,2,2,2,2,2,2", "gpt2 s.heads=2,2,2,2,2,2,2,2,2,2,2,4", "gpt2"],
+            ["1 s.heads=2,2,2,2,2,2,2,2,2,2,2,2", "2 s.heads=2,2,2,2,2,2,2,2,2,2,2,4", "gpt2"],
+        ),
+    ],
+)
+def test_names_show_what_differs(variants, names):
+    """As typed on the command line; no two begin alike."""
+    found = [variant.name for variant in named_apart([_variant(text) for text in variants])]
+    assert found == names
 
 
 @pytest.mark.parametrize("key", ["train.steps", "train.batch", "train.seed", "data.tokenizer"])

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 import sublayer
+from tests.reports import made
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+SITE = ("docs/index.md", *(f"docs/guides/{name}.md" for name in ("engineer", "researcher", "student")))
 STALE = "run: python docs/cards.py"
 FOR_THE_READER = {"make", "pip", ".venv/bin/pre-commit"}
 """Commands that set a machine up; every other command of a document is run."""
@@ -167,7 +169,7 @@ def test_the_quickstart_runs_when_made_short(tmp_path):
     assert (tmp_path / "quickstart" / "report.html").stat().st_size > 500_000
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *SITE])
 def test_no_code_of_a_document_is_left_untried(document):
     for block in blocks(document):
         if block.language == "bash":
@@ -182,12 +184,74 @@ def test_no_code_of_a_document_is_left_untried(document):
     assert all(name.removesuffix(".py") in named for name in saved - {"pyproject.toml"})
 
 
-@pytest.fixture
-def cards(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    import cards
+CHECKED = """
+import sublayer
+from sublayer.keys import split
+from sublayer.nas import spaces
+from sublayer.training import TrainConfig
 
-    return cards
+
+def check(changes):
+    model, of = split(changes)
+    TrainConfig().but(of["train"])
+    assert not of["data"]
+    return model
+
+
+def search(name, data, out, changes, rules=(), **how):
+    spaces.read(name, check(changes), rules)
+    sys.exit()
+
+
+def compare(variants, data, out, changes, **how):
+    assert len({variant.base.but({**check(changes), **variant.changes}).hash for variant in variants}) == len(variants)
+    sys.exit()
+
+
+def race(*names, changes, **how):
+    assert all(sublayer.config(name, check(changes)) for name in names)
+    sys.exit()
+
+
+def train(name, data, out, changes, **how):
+    assert sublayer.config(name, check(changes))
+    sys.exit()
+
+
+sublayer.search, sublayer.compare, sublayer.race, sublayer.train = search, compare, race, train
+sublayer.report = sublayer.load = sublayer.evaluate = lambda *words, **how: sys.exit()
+"""
+"""Commands at the size of real work: their words, keys, choices and options are read, and nothing is run."""
+
+
+def test_the_code_of_the_site_runs(tmp_path):
+    """Python of each page from top to bottom; then its commands, of which those that would take long are only read."""
+    made.search(tmp_path / "searches" / "mine", trials=0)
+    session, typed = ["import os, sys", "os.environ['SUBLAYER_NATIVE'] = '0'"], []
+    for document in SITE:
+        save(document, tmp_path)
+        session += [block.body for block in blocks(document) if block.language == "python" and not block.name]
+        commands = [words for block in blocks(document) for words in block.commands if words[0] not in FOR_THE_READER]
+        assert all((tmp_path / words[1]).exists() for words in commands if words[0] == "python")
+        typed += [words[1:] for words in commands if words[0] == "sublayer" and words[1] != "runs"]
+    code = "\n".join([*session, CHECKED, EACH])
+    done = run(code, tmp_path, *map(shlex.join, typed))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def cards():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        import cards
+
+        yield cards
+
+
+@pytest.fixture(scope="module")
+def pages(cards):
+    """The generated pages of the site, by their names in docs/cards."""
+    return cards.cards()
 
 
 def test_the_tables_of_the_readme_are_current(cards):
@@ -198,21 +262,59 @@ def test_the_picture_is_current(cards):
     assert cards.picture.family() == read("docs/images/family.svg"), STALE
 
 
-def test_every_paper_has_a_card(cards):
-    pages = cards.cards()
-    assert {f"{name}.md" for name in sublayer.names()} == pages.keys() - {"index.md", "alphabet.md"}
-    for name in sublayer.names():
-        page = pages[f"{name}.md"]
-        for part in (f"# {name}\n", "<svg", "## How to use", "## Cost", "## Hyperparameters"):
+def test_every_paper_has_a_card(cards, pages):
+    ours = cards.family.names()
+    assert {f"{name}/index.md" for name in ours} == {page for page in pages if page.endswith("/index.md")}
+    for name in ours:
+        page, source = pages[f"{name}/index.md"], f"source/{cards.family.module(name)}.md"
+        for part in (f"# {name}\n", "<svg", "## The paper in code", "## Cost", "## Claims", "## Hyperparameters"):
             assert part in page
-        assert f"]({name}.md)" in pages["index.md"]
-    assert "| `params` | 199,840,218 | 199,840,218 |" in pages["par-base.md"]
+        assert f"]({name}/index.md)" in pages["index.md"]
+        assert re.search(r"\(https://arxiv\.org/abs/\d{4}\.\d{5}\)", page) or "arXiv" not in page
+        assert f"](../{source})" in page
+        assert f"[{name}](../{name}/index.md)" in pages[source]
 
 
-def test_the_alphabet_lists_every_kind(cards):
+def test_a_card_shows_its_parent_and_what_is_saved(cards):
+    page = cards.card("par-base")
+    assert "| `params` | 199,840,218 | 199,840,218 |" in page
+    assert page.count("<svg") == 2  # the parent's row, and its own
+    assert page.index("`(sf)x16`, 32 sublayers") < page.index("`(sfff)x6 (f)x8`, 32 sublayers")
+    assert "self-attention: [multihead](../alphabet.md#part-multihead), heads 8" in page
+    assert "| FLOPs | 26.6 G | 16.2 G | −39" in page
+    assert "[transformer-xl-base](../transformer-xl-base/index.md) › **par-base**" in page
+
+
+def test_keys_of_a_card_can_be_typed(cards):
+    for name in cards.family.names():
+        config = sublayer.config(name)
+        table = cards.card(name).partition("## What it changes")[2].partition("##")[0]
+        changed = re.findall(r"^\| `(\S+)` \| .* \| `.*` \|$", table, re.MULTILINE)
+        wrong = [key for key in changed if key != "kind" and config.locate(key, config.dump()) is None]
+        assert wrong == []
+
+
+def test_results_that_were_run_again_are_on_a_card_or_linked_from_it(cards):
+    assert "| Feedback | 100.0 | 99.7 ± 0.7 |" in cards.card("feedback")
+    assert "on the card of [feedback](../feedback/index.md)" in cards.card("feedback-tasks")
+    assert "No result of this paper has been run again here yet" in cards.card("gpt2")
+
+
+def test_the_menu_is_the_tree_of_the_family(cards, pages):
+    text = read("mkdocs.yml")
+    assert cards.menu(text) == text, STALE
+    entries = re.findall(r"^( *)- (?:([^:\n]+):)?(?: ?(\S+\.md))?$", text.partition("\nnav:")[2], re.MULTILINE)
+    deep = {title: len(space) for space, title, _ in entries}
+    assert deep["transformer-lm"] < deep["gpt2"] < deep["llama"]
+    written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    whole = {page for page in written if not page.startswith("cards/")} | {f"cards/{name}" for name in pages}
+    assert sorted(page for _, _, page in entries if page) == sorted(whole)
+
+
+def test_the_alphabet_lists_every_kind(pages):
     from sublayer.nn.position import Position
 
-    page = cards.cards()["alphabet.md"]
+    page = pages["alphabet.md"]
     # Other tests in this process may have registered kinds of their own.
     ours = [tag for tag, kind in Position.Config.registry.items() if kind.__module__.startswith("sublayer.")]
     assert ours
@@ -226,15 +328,15 @@ def links(text: str) -> set[str]:
     return {link for link in found if not link.startswith(("http://", "https://", "mailto:"))}
 
 
-def test_no_link_is_broken(cards):
-    pages = {Path("docs/cards") / name: text for name, text in cards.cards().items()}
+def test_no_link_is_broken(pages):
+    whole = {Path("docs/cards") / name: text for name, text in pages.items()}
     files = [ROOT / "CHANGELOG.md", *(ROOT / name for name in DOCUMENTS), *(ROOT / "docs").rglob("*.md")]
-    pages |= {file.relative_to(ROOT): file.read_text(encoding="utf-8") for file in files}
+    whole |= {file.relative_to(ROOT): file.read_text(encoding="utf-8") for file in files}
     broken = []
-    for page, text in pages.items():
+    for page, text in whole.items():
         for link in links(text):
             target = Path(os.path.normpath(page.parent / link.split("#")[0])) if link.split("#")[0] else page
-            if target not in pages and not (ROOT / target).exists():
+            if target not in whole and not (ROOT / target).exists():
                 broken.append(f"{page}: {link}")
     assert not broken
 

@@ -18,4 +18,5 @@ def task(book: Path, out: Path, **train: Any) -> dict[str, Any]:
         "data": DataConfig(source={"kind": "file", "path": str(book)}).dump(),
         "train": TrainConfig().but({**TRAIN, **train}).dump(),
         "out": str(out),
+        "origin": "gpt2",
     }

@@ -4,7 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublayer.nn.layout import LayoutError, apply_rule, expand, par, parse, repeats, sandwich, spell, write
+from sublayer.nn.layout import (
+    LayoutError,
+    apply_rule,
+    expand,
+    needs_base,
+    par,
+    parse,
+    put_on,
+    repeats,
+    sandwich,
+    spell,
+    write,
+)
 
 trees = st.recursive(
     st.sampled_from("sfcab"),
@@ -88,3 +100,51 @@ def test_rules_apply_to_a_base_and_refuse_what_they_cannot():
         apply_rule("sandwich(9)", "(sf)x4")
     with pytest.raises(LayoutError, match="par"):
         apply_rule("par(99)", "(sf)x4")
+
+
+@pytest.mark.parametrize(
+    ("rule", "layout"),
+    [
+        ("par(5,24)", par("(sf)x12", 5)),
+        (" par( 5 , 24 ) ", par("(sf)x12", 5)),
+        ("par(5,(sf)x6)", par("(sf)x6", 5)),
+        ("sandwich(2,12)", sandwich("(sf)x6", 2)),
+        ("par(5,sandwich(2))", par("(sf)x16", 5)),
+        ("par(5,par(3,12))", par("(sf)x6", 5)),
+        ("par(sf)x2", "par(sf)x2"),
+        ("par(sf)", "par(sf)"),
+    ],
+)
+def test_a_rule_may_name_what_it_stands_on(rule, layout):
+    """A number of sublayers, a layout, or another rule; `par(sf)` is four letters."""
+    assert apply_rule(rule, "(sf)x16") == layout
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer"),
+    [
+        ("par(0)", r"par\(0\) of 8 sublayers leaves 0 attentions; choose p between 1 and 8"),
+        ("par(5,2)", r"par\(5\) of 2 sublayers leaves 0 attentions; choose p between 1 and 2"),
+        ("par(5,0)", r"'par\(5,0\)' stands on 0 sublayers; give a whole number from 1 to 4096"),
+        ("par(5,-3)", r"stands on -3 sublayers"),
+        ("par(5,1.5)", r"stands on 1\.5 sublayers"),
+        ("par(5,99999999999999)", r"stands on 9+ sublayers; give a whole number from 1 to 4096"),
+        ("par(5,)", r"'par\(5,\)' is not a rule; write par\(NUMBER\), or par\(NUMBER,BASE\)"),
+        ("par()", r"is not a rule; write par\(NUMBER\)"),
+        ("par(-5)", r"is not a rule"),
+        ("par(5,12,3)", r"layout '12,3' has '1'"),
+        ("sandwich(1.5)", r"moves a whole number of attentions; use sandwich\(1\)"),
+        ("sandwich(2,3)", r"needs an even layout of at least 4 sublayers, got 3"),
+        ("sandwich(7,12)", r"of at least 14 sublayers, got 12"),
+    ],
+)
+def test_a_rule_that_cannot_be_applied(rule, answer):
+    with pytest.raises(LayoutError, match=answer):
+        apply_rule(rule, "(sf)x4")
+
+
+def test_a_rule_is_put_on_the_layout_before_it():
+    assert put_on("par(5)", "(sf)x6") == "par(5,(sf)x6)"
+    assert put_on("par(5,12)", "(sf)x6") == "par(5,12)"
+    assert put_on("(sf)x2", "(sf)x6") == "(sf)x2"
+    assert [needs_base(one) for one in ("par(5)", "par(5,12)", "(sf)x2", 5)] == [True, False, False, False]

@@ -14,8 +14,18 @@ from sublayer.reports import blocks
 def test_a_block_a_sublayer(word):
     drawn = ElementTree.fromstring(blocks.strip(word))
     assert [rect.find("title").text[0] for rect in drawn] == list(word)  # pyright: ignore[reportOptionalMemberAccess]
-    lefts = [float(rect.get("x", "")) for rect in drawn]
-    assert lefts == sorted(set(lefts))
+    corners = [(float(rect.get("y", "")), float(rect.get("x", ""))) for rect in drawn]
+    assert corners == sorted(set(corners))
+    assert float(drawn.get("width", "")) <= blocks.LONG * (blocks.WIDE + blocks.GAP)  # more go on in a second line
+
+
+def test_a_drawing_puts_long_names_above_their_blocks():
+    name = "transformer-lm position=rotary f.inner=128,256"
+    svg = ElementTree.fromstring(blocks.picture([(name, "sf", None)]))
+    below = [float(one.get("y", "")) for one in svg if one.tag.endswith("rect") and len(one)]
+    (text,) = (float(one.get("y", "")) for one in svg if one.text == name)
+    assert min(below) >= text
+    assert float(svg.get("width", "")) > 6 * len(name)
 
 
 def test_as_wide_as_the_inner_size():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from html.parser import HTMLParser
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sublayer import reports
+from sublayer.runs import sealed_json
 from tests.reports import made
 from tests.training import tiny
 
@@ -50,7 +52,7 @@ def page(everything, tmp_path_factory):
 class Read(HTMLParser):
     """Elements with their attributes, and what is in scripts."""
 
-    VOID = ("meta", "br", "hr")
+    VOID = ("meta", "br", "hr", "wbr")
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -200,7 +202,7 @@ def test_predicted_beside_measured(everything, page):
         "loss-tokens",
     } <= charts.keys()
     read = Read(page[1])
-    assert "latency (ms), predicted" in read.text
+    assert "latency, predicted (ms)" in read.text
     front = json.loads((everything / "search" / "front.json").read_text())["front"]
     one = next(one for one in front if one["measured"])
     off = 100 * (one["values"]["latency"] / one["measured"]["latency"] - 1)
@@ -306,3 +308,76 @@ def _opened(path):
     from sublayer.runs import Run
 
     return Run.open(path)
+
+
+def test_a_search_shows_its_limits_and_what_they_let_through(tmp_path):
+    path = made.search(tmp_path / "search", trials=0, limits={"latency": 0.0115, "memory": 60e6})
+    read = Read(reports.report(path, tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
+    assert "with latency at most 11.5 ms and memory at most 60 MB: 15 on the front" in read.text
+    front = json.loads((path / "front.json").read_text())["front"]
+    over = [one for one in front if one["measured"] and one["measured"]["latency"] > 0.0115]
+    assert f"{len(over)} model turned out above a limit" in read.text
+    cells = [one for one in read.all("td") if one.get("data-label") == "measured within the limits"]
+    assert len(cells) == len(front)
+    assert f"sublayer show {shlex.quote(f'{path}#')[:-1]}" in read.text  # a name to paste
+
+
+def test_a_disturbed_measurement_proves_nothing(tmp_path):
+    front = [made.member(n, n) for n in (2, 3, 4)]
+    for one, words in zip(front, ("other processes take 96 % of a core", None, None), strict=True):
+        one["measured"] |= {"disturbed": words, "latency": 2 * one["values"]["latency"], "raw": 0.5}
+    front[1]["within"] = True  # whatever the figures say
+    budget = {"config": made.config(6), "measured": {"latency": 0.004, "memory": 9_000_000}}
+    given = {"trials": 0, "limits": {"latency": 0.004}, "disturbed": "the device runs at 0.6 of its quiet pace"}
+    path = made.search(tmp_path / "search", **given, front=front, budget=budget)
+    read = Read(reports.report(path, tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
+    assert "were disturbed: the device runs at 0.6 of its quiet pace." in read.text
+    assert "1 model turned out above a limit" in read.text  # the third
+    assert "on 2 measured models" in read.text
+    assert {"other processes take 96 % of a core", "500 ms as the clock showed it"} <= {
+        one.get("title") for tag in ("small", "span") for one in read.all(tag)
+    }
+    figure = reports.figures(path)["front-decoder-params-latency"].to_dict()
+    rows = [row for data in figure["datasets"].values() for row in data]
+    assert [row["o1"] for row in rows if row.get("name") == "the model that sets the budget"] == [4.0]
+
+
+def test_a_search_marks_the_model_that_a_comparison_trained(tmp_path):
+    path = made.search(tmp_path / "all" / "search", trials=0)
+    (chosen, *_) = json.loads((path / "front.json").read_text())["front"]
+    rows = [made.row("by hand", "(sf)x6", 1.5), made.row("searched", chosen["layout"], 1.4, config=chosen["config"])]
+    made.compare(tmp_path / "all" / "comparison", rows)
+    read = Read(reports.report(tmp_path / "all", tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
+    assert f"Trained: {path}#{chosen['number']} (searched in {tmp_path / 'all' / 'comparison'}, validation" in read.text
+
+
+def test_a_search_marks_the_candidate_that_a_run_was_made_from(tmp_path, run):
+    path = made.search(tmp_path / "all" / "search", trials=0)
+    shutil.copytree(run, tmp_path / "all" / "mine")
+    asked = json.loads((tmp_path / "all" / "mine" / "run.json").read_text())
+    sealed_json.write(tmp_path / "all" / "mine" / "run.json", {**asked, "origin": f"{path}#51"})
+    read = Read(reports.report(tmp_path / "all", tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
+    assert f"Trained: {path}#51 ({tmp_path / 'all' / 'mine'}, validation loss" in read.text
+
+
+def test_candidates_are_named_by_words_too(everything, page):
+    from sublayer.nas.pick import PICKS, pick
+    from sublayer.nas.records import SearchResult
+
+    front = SearchResult.from_json(json.loads((everything / "search" / "front.json").read_text()), everything)
+    read = Read(page[1])
+    for word in PICKS:
+        assert re.search(rf"#{pick(front, word).number}(#\w+, )*#{word}", read.text)
+
+
+def test_scores_are_called_by_their_split(tmp_path):
+    score = {"mean": 2.277, "low": 2.25, "high": 2.304}
+    rows = [made.row("by hand", "sf", 1.5), made.row("searched", "sff", 1.4, test={"bits_per_byte": score})]
+    rows[1]["difference"] = {"mean": -0.722, "low": -0.8, "high": -0.644, "verdict": "better"}
+    path = made.compare(tmp_path / "compare", rows, baseline="by hand")
+    read = Read(reports.report(path, tmp_path / "report.html").path.read_text(encoding="utf-8"))
+    titles = {one["data-label"] for one in read.all("td")}
+    assert {"validation loss (nats per token)", "validation bits per byte", "test bits per byte"} <= titles
+    assert "difference: the validation loss less that of by hand, below 0 is better" in read.text
+    assert ("2.277 ±\u00a00.027" in read.text, "−0.722 ±\u00a00.078" in read.text) == (True, True)
+    assert not re.search(r"\d\.\d{6}", read.text.split("The request")[0])

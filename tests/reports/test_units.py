@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublayer.reports.units import percent, scale, signed
+from sublayer.comparison.interval import Interval
+from sublayer.reports.units import fact, percent, scale, score, signed, spreads
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,17 @@ def test_errors_of_predictions():
     assert percent(1.1, 1.0) == pytest.approx(10)
     assert [percent(*pair) for pair in ((None, 1.0), (1.0, None), (1.0, 0.0))] == [None] * 3
     assert signed(-3.14) == "−3.1\u00a0%"
+
+
+def test_means_have_as_many_decimals_as_their_intervals_allow():
+    middle = [Interval(mean=2.17812, low=2.16612, high=2.19012), Interval(mean=1.5), None]
+    assert spreads(middle) == ["2.178 ±\u00a00.012", "1.500", "—"]
+    assert spreads([Interval(mean=-0.722)], sign=True) == ["−0.722"]
+    assert spreads([Interval(mean=100.0, low=80.0, high=140.0)]) == ["100.0 [80.0, 140.0]"]
+    assert spreads([Interval(mean=1.0, low=1.0, high=1.0)]) == ["1.000 ±\u00a00.000"]
+
+
+def test_no_number_of_a_record_is_longer_than_it_says_anything():
+    assert fact(0.09583455725777723) == "0.09583"
+    assert (fact(12), fact(16_374_562_816)) == ("12", "16,374,562,816")
+    assert (score(-0.72196), score(None)) == ("−0.722", "—")

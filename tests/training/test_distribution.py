@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from torch import multiprocessing
 import sublayer
 from sublayer.cli import main
 from sublayer.data import DataConfig
+from sublayer.progress.training import JsonLines
 from sublayer.runs import Run
 from sublayer.training import TrainConfig, launch, resume
 from sublayer.training.job import begin, rewrite
@@ -39,7 +41,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBLAYER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", "ERROR")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # where the tests' plug-ins are
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)  # where the tests' plug-ins are
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
@@ -54,7 +56,7 @@ def asked(out: Path, paper: str, changes: dict[str, Any], processes: int = 1, **
 
 
 def alone(*what: Any, **train: Any) -> Run:
-    return resume(asked(*what, **train), quiet=True)
+    return resume(asked(*what, **train))
 
 
 def check_alike(one: Run, other: Run, tolerance: float = 1e-5) -> None:
@@ -111,7 +113,7 @@ def _work(rank: int, jobs: list[Job], store: Path) -> None:
             rewrite(run, TrainConfig.parse(run.asked["train"]).but(shard=job.shard))
         dist.barrier()
         with pytest.raises(ValueError, match=job.refuses) if job.refuses else nullcontext():
-            resume(job.run, step=4 if job.source else None, quiet=True)
+            resume(job.run, step=4 if job.source else None)
     dist.destroy_process_group()
 
 
@@ -161,7 +163,7 @@ def test_two_processes_take_the_steps_of_one(
         check_alike(Run.open(tmp_path / "drop-ddp"), Run.open(tmp_path / "drop-fsdp"))
     for name, before in [(name, how) for name in ones for how in ("ddp", "fsdp")]:
         copy = shutil.copytree(tmp_path / f"{name}-{before}", tmp_path / f"{name}-{before}-to-1")
-        check_alike(ones[name], resume(copy, step=4, quiet=True))
+        check_alike(ones[name], resume(copy, step=4))
 
 
 KILLS = """
@@ -198,7 +200,7 @@ def test_a_run_outlives_killed_processes(
     one = alone(tmp_path / "one", "transformer-xl", XL)
     run = asked(tmp_path / "two", "transformer-xl", XL, processes=2)
     (tmp_path / "kills.py").write_text(KILLS.replace("KILLED", repr(killed)))
-    resume(run, processes=2, plugins=["kills"])
+    resume(run, processes=2, plugins=["kills"], reporter=JsonLines())
     check_alike(one, run)
     assert contents(run) == contents(one)
     assert caplog.messages == [f"{run.path}: a process died; all go on from step 4"] * len(killed)
@@ -233,14 +235,17 @@ def test_an_interrupt_stops_all_and_one_goes_on(tmp_path: Path) -> None:
         parent.send_signal(signal.SIGINT)
         _, said = parent.communicate()
     assert seen is not None, said
-    assert not said
+    *progress, stopped = said.splitlines()
+    assert all(line.startswith(("… ", "this training will take about ")) for line in progress), said
+    saved = rf"stopped at step \d+; saved at step \d+ in {run.path}"
+    assert re.fullmatch(rf"{saved}\. Continue: sublayer resume {run.path} --processes 2", stopped)
     assert parent.returncode == 130
     for rank in (0, 1):
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / f"pid-{rank}").read_text()), 0)
     steps = run.checkpoints[-1].step + 4
     one = alone(tmp_path / "one", "gpt2", GPT, steps=steps, schedule="constant")
-    check_alike(one, resume(run.path, {"steps": steps}, quiet=True))
+    check_alike(one, resume(run.path, {"steps": steps}))
 
 
 def refused(capfd: pytest.CaptureFixture[str], *words: Any) -> str:

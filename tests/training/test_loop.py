@@ -139,7 +139,7 @@ def test_time_ends_it(train, monkeypatch):
 
 
 def test_it_stops_when_nothing_gets_better(train):
-    run = train(train__steps=50, train__patience=2, train__eval_every=1, train__lr=1e-30)
+    run = train(train__steps=50, train__patience=2, train__eval_every=1, train__eval_tokens=None, train__lr=1e-30)
     assert run.checkpoints[-1].step == 3
     assert len(set(tiny.losses(run, "valid_loss"))) == 1
 

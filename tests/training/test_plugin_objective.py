@@ -155,7 +155,5 @@ def test_data_is_prepared_once(book, tmp_path, monkeypatch):
     monkeypatch.setattr(Dataset.Config, "prepare", counted)
     changes = {"vocab": 256, "dim": 16, "layout": "sf", "s.heads": 2}
     config = TrainConfig(steps=1, batch=2, length=8)
-    train_run(
-        sublayer.config("gpt2"), Data.Config.guess(str(book)), tmp_path / "run", config, changes=changes, quiet=True
-    )
+    train_run(sublayer.config("gpt2"), Data.Config.guess(str(book)), tmp_path / "run", config, changes=changes)
     assert len(prepared) == 1

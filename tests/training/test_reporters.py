@@ -10,14 +10,28 @@ from sublayer.training import reporters
 from tests.training import tiny
 
 
-def speak(book, out, quiet=None, **more):
+def speak(book, out, quiet=False, **more):
     changes = tiny.changes(train__steps=2, train__eval_every=2, train__log_every=1, **more)
     return sublayer.train("gpt2", str(book), out, changes, quiet=quiet)
 
 
 def test_lines_of_json_to_programs(book, tmp_path, capsys):
     run = speak(book, tmp_path / "run")
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == list(run.metrics)
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [{name: line[name] for name in stored} for line, stored in zip(shown, run.metrics, strict=True)] == list(
+        run.metrics
+    )
+    assert all(line["time"].endswith("+00:00") for line in shown)
+    assert [line["tokens_per_second"] > 0 for line in shown[1:2]] == [True]
+    assert all(line["time"].endswith("+00:00") for line in run.clock)
+
+
+def test_a_bar_on_the_terminal_while_stdout_is_a_file(book, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run = speak(book, tmp_path / "run")
+    shown = capsys.readouterr()
+    assert [json.loads(line)["step"] for line in shown.out.splitlines()] == [line["step"] for line in run.metrics]
+    assert "0.02 M parameters" in shown.err
 
 
 def test_nothing_when_quiet(book, tmp_path, capsys):
@@ -26,10 +40,13 @@ def test_nothing_when_quiet(book, tmp_path, capsys):
 
 
 def test_a_bar_to_people(book, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "160")
     run = speak(book, tmp_path / "run")
-    said = " ".join(capsys.readouterr().out.split())
+    shown = capsys.readouterr()
+    said = " ".join(shown.err.split())
+    assert shown.out == ""
     assert f"{run.path}: 0.02 M parameters on 1,990 tokens of " in said
     (loss,) = tiny.losses(run, "valid_loss")
     assert f"step 2 valid: loss {loss:.4g}, perplexity" in said

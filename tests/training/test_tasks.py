@@ -135,8 +135,8 @@ def test_validation_carries_as_training_does(tmp_path):
     task = Task.Config.parse(run.asked["data"]).build()
     trainee = Trainee.make(Run.open(run.path), config, task, World("cpu"), run.checkpoint())
     assert isinstance(trainee.batches, Chains)
-    lanes = validate(trainee, config, task, World("cpu"))
-    alone = validate(trainee, config.but(batch=1), task, World("cpu"))
+    lanes = validate(trainee, config, task, World("cpu"), whole=True).figures
+    alone = validate(trainee, config.but(batch=1), task, World("cpu"), whole=True).figures
     assert lanes.keys() == {"loss", "accuracy", "sequence_accuracy"}
     assert lanes["loss"] == pytest.approx(alone["loss"], rel=0.05)  # a memory reaches back beyond a reset
 

@@ -11,7 +11,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 import sublayer
-from sublayer.cli import keys
+from sublayer.cli import keys, stopping
 
 app = App(
     name="sublayer",
@@ -19,6 +19,7 @@ app = App(
     version=sublayer.__version__,
     help_epilogue="Start with: sublayer list · sublayer show gpt2 · sublayer train gpt2 --data book.txt dim=128 · "
     "sublayer search sublayers --latency-max 5ms",
+    suppress_keyboard_interrupt=False,
 )
 VERBS = {
     "list": "list:list_papers",
@@ -44,7 +45,8 @@ for verb, function in VERBS.items():
 def main(tokens: list[str] | None = None) -> None:
     """Run a verb. Wrong input is answered in one line on stderr, with exit code 2."""
     try:
-        app(tokens, exit_on_error=False, print_error=False)
+        with stopping.stopped_by_signals(sys.argv[1:] if tokens is None else tokens):
+            app(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _refuse(f"{error} See sublayer --help.")
     except BrokenPipeError:  # the reader of the pipe has closed it
@@ -54,8 +56,9 @@ def main(tokens: list[str] | None = None) -> None:
         if not str(error):  # an abstract method: a defect of ours, so show the traceback
             raise
         _refuse(str(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as error:
+        print("stopped", file=sys.stderr)
+        sys.exit(stopping.exit_code(error))
 
 
 def _refuse(message: str) -> None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from sublayer.cli.comparing import ComparisonView
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import when_stopped
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from sublayer.comparison import ComparisonRow, ComparisonTable, Variant
     from sublayer.comparison.interval import Interval
     from sublayer.comparison.records import Difference
+
+
+NAMED = re.compile(r"\s*([^=:]*?)\s*:(?:\s+(.*))?", re.DOTALL)
+"""A variant with its name: `rotary: gpt2 position=rotary`."""
+EXAMPLE = "'gpt2 position=rotary', or with a name 'rotary: gpt2 position=rotary'"
 
 
 def compare(
@@ -34,8 +44,8 @@ def compare(
     """Train variants alike, with several seeds each, and compare them; the same command continues if stopped.
 
     Examples: sublayer compare gpt2 llama --data book.txt --tokens 1M --equal-params 500k layout='(sf)x4' s.heads=4 ·
-    sublayer compare gpt2 'gpt2 position=rotary' 'gpt2 position=alibi' --steps 500 --out comparisons/positions dim=128
-    layout='(sf)x4' s.heads=4 train.length=64
+    sublayer compare 'base: gpt2' 'rotary: gpt2 position=rotary' 'par: gpt2 layout=par(5)' --steps 500 --out
+    comparisons/positions dim=128 layout='(sf)x4' s.heads=4 train.length=64
 
     The others are compared with the first variant. Each gets its mean validation loss after the budget with a 95 %
     interval over seeds (Student's t), and a verdict from its differences to the first, seed by seed.
@@ -43,8 +53,11 @@ def compare(
     Parameters
     ----------
     words
-        Variants, and key=value changes for all of them. A variant is a paper's name or a file with a config, in
-        quotes with changes of its own: 'gpt2 position=rotary dim=128'. These override the changes for all.
+        Variants, and key=value changes for all of them. A variant is a model (a paper, a file with a config, the folder
+        of a run, a candidate of a search such as searches/first#12), in quotes with changes of its own: 'gpt2
+        position=rotary dim=128'. These override the changes for all; a layout rule such as layout=par(5) stands on the
+        layout for all. 'rotary: gpt2 position=rotary' gives the variant a name; without one it is called by what
+        differs from the others.
     data
         The text, or task:NAME, as for sublayer train.
     out
@@ -73,53 +86,58 @@ def compare(
     json
         Print JSON, which is also in OUT/table.json.
     """
-    import_torch()
-    import sublayer
-    from sublayer import executors
-    from sublayer.cli.board import Board
-    from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
+    view = ComparisonView(Display("starting"))
+    with when_stopped(view.stopped), view.display:
+        import_torch()
+        import sublayer
+        from sublayer import executors
+        from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
 
-    load_plugins(plugin or [])
-    variants = [_variant(word) for word in words if not _is_change(word)]
-    changes = read_overrides(tuple(word for word in words if _is_change(word)))
-    rates = [] if lr is None else [_number("--lr", rate) for rate in lr.split(",")]
-    changes |= {"train.lr": rates[0]} if len(rates) == 1 else {}
-    changes |= {"train.tokens": _count("--tokens", tokens)} if tokens is not None else {}
-    changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
-    changes |= {"train.minutes": minutes} if minutes is not None else {}
-    with executors.pool(ray, workers, plugin or []) as pool, Board() as board:
-        table = sublayer.compare(
-            variants,
-            data,
-            out,
-            changes,
-            seeds=read_seeds(seeds),
-            equal_params=_target(equal_params),
-            lrs=rates if len(rates) > 1 else (),
-            measure=measure,
-            pool=pool,
-            plugins=plugin or [],
-            on_start=board.begin,
-        )
-    print_json(table.dump()) if json else _print_table(table, str(board.folder))
+        load_plugins(plugin or [])
+        variants = [_variant(word) for word in words if not _is_change(word)]
+        changes = read_overrides(tuple(word for word in words if _is_change(word)))
+        rates = [] if lr is None else [_number("--lr", rate) for rate in lr.split(",")]
+        changes |= {"train.lr": rates[0]} if len(rates) == 1 else {}
+        changes |= {"train.tokens": _count("--tokens", tokens)} if tokens is not None else {}
+        changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
+        changes |= {"train.minutes": minutes} if minutes is not None else {}
+        with executors.pool(ray, workers, plugin or []) as pool:
+            table = sublayer.compare(
+                variants,
+                data,
+                out,
+                changes,
+                seeds=read_seeds(seeds),
+                equal_params=_target(equal_params),
+                lrs=rates if len(rates) > 1 else (),
+                measure=measure,
+                pool=pool,
+                plugins=plugin or [],
+                on_start=view.start,
+                on_phase=view.phase,
+            )
+    print_json(table.dump()) if json else _print_table(table, str(view.folder))
 
 
 def _is_change(word: str) -> bool:
     """A variant begins with a name, a change with a key."""
-    return "=" in word.split(" ")[0]
+    first = word.split(" ")[0]
+    return "=" in first and not Path(first).exists()  # a run's folder may have a = in its name
 
 
-def _variant(word: str) -> Variant:
+def _variant(text: str) -> Variant:
+    """`gpt2 position=rotary`, or with a name: `rotary: gpt2 position=rotary`."""
     from sublayer.cli.words import read_overrides
     from sublayer.comparison import Variant
 
+    named = NAMED.fullmatch(text)
     try:
-        words = shlex.split(word)
+        words = shlex.split((named[2] or "") if named else text)
     except ValueError as error:
-        raise ValueError(f"{word!r} is not a variant: {error}; write 'gpt2 position=rotary'") from None
-    if not words:
-        raise ValueError(f"{word!r} is not a variant: it is empty; write 'gpt2 position=rotary'")
-    return Variant.of(words[0], read_overrides(tuple(words[1:])))
+        raise ValueError(f"{text!r} is not a variant: {error}; write {EXAMPLE}") from None
+    if not words or (named and not named[1]):
+        raise ValueError(f"{text!r} is not a variant: {'its name' if words else 'it'} is empty; write {EXAMPLE}")
+    return Variant.of(words[0], read_overrides(tuple(words[1:])), named[1] if named else None)
 
 
 def _count(option: str, text: str) -> int:
@@ -150,17 +168,19 @@ def _print_table(table: ComparisonTable, folder: str) -> None:
     """Quality, then speed: two tables, so that each fits a narrow terminal."""
     from rich.console import Console
 
-    from sublayer.cli.words import coloured, figures_table, short
+    from sublayer.cli.words import coloured, figures_table, short, two_lines
     from sublayer.runs.wording import command
 
     rows = table.ranked
-    other, title = ("accuracy", "accuracy") if any(row.accuracy for row in rows) else ("bits_per_byte", "bits/byte")
-    good = figures_table(("variant", "layout"), ("params", "valid loss", title), ("against the first",))
+    other = "accuracy" if any(row.accuracy for row in rows) else "bits_per_byte"
+    titles = ("params", table.labels["mean"], table.labels[other], table.labels[f"test.{other}"])
+    good = figures_table(("variant", "layout"), tuple(map(two_lines, titles)), ("against the first",))
     for row in rows:
-        more: Interval | None = getattr(row, other)
-        figures = (short(row.params or 0), _mean(row), "—" if more is None else f"{more.mean:.3f}")
+        scores: tuple[Interval | None, ...] = (getattr(row, other), getattr(row.test, other, None))
+        figures = (short(row.params or 0), _mean(row), *("—" if one is None else f"{one.mean:.3f}" for one in scores))
         good.add_row(row.name, coloured(row.layout), *figures, _against(row.difference))
-    fast = figures_table(("variant",), ("tokens/s in training", "latency", "memory"))
+    measured = (table.labels[name] for name in ("tokens_per_second", "latency", "memory"))
+    fast = figures_table(("variant",), tuple(map(two_lines, measured)))
     for row in rows:
         fast.add_row(
             row.name,
@@ -185,7 +205,9 @@ def _mean(interval: ComparisonRow | Difference, form: str = ".3f") -> str:
 def _against(difference: Difference | None) -> str:
     if difference is None:
         return "is the first"
-    return difference.verdict if difference.mean is None else f"{difference.verdict}, {_mean(difference, '+.3f')}"
+    if difference.mean is None:
+        return difference.verdict
+    return f"{difference.verdict}, valid loss {_mean(difference, '+.3f')}"
 
 
 def _remarks(table: ComparisonTable) -> list[str]:

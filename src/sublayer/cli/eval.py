@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.progress import Display
 
 
 def evaluate(
@@ -74,7 +73,7 @@ def evaluate(
     from sublayer.cli.words import load_plugins, print_json
 
     load_plugins(plugin or [])
-    with _progress_bar() as on_batch:
+    with Display("scoring") as display:
         found = sublayer.evaluate(
             run,
             data,
@@ -87,7 +86,7 @@ def evaluate(
             positions=positions,
             limit=limit,
             step=step,
-            on_batch=on_batch,
+            on_batch=display.update,
         )
     print_json(found.dump()) if json else scoreboard.print_page(found)
 
@@ -99,16 +98,3 @@ def _read_lengths(text: str | None) -> list[int]:
     if not all(word.isdecimal() for word in words):
         raise ValueError(f"--lengths {text!r}: expected whole numbers with commas; write --lengths 128,256,512")
     return list(dict.fromkeys(int(word) for word in words))
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None]]:
-    """Shown on a terminal only; removed at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = ("scoring", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -2,72 +2,58 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sublayer.nas.reporters import SearchProgress, SearchReporter
+from sublayer.progress import Display
+from sublayer.progress.trainings import watch
+
 if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
-    from rich.live import Live
+    from rich.console import RenderableType
     from rich.table import Table
 
+    from sublayer.nas.point import Point
     from sublayer.nas.records import FrontModel, SearchResult
-    from sublayer.nas.reporters import SearchProgress, SearchReporter
 
 ROWS, ALL = 8, 40
 """Models shown while the front grows, and at the end."""
 EVERY = 0.3
 """Least number of seconds between two drawings."""
-TITLES = {"decoder_params": "decoder", "params": "params", "flops": "FLOPs"}
+TITLES = {"decoder_params": "decoder params", "flops": "FLOPs"}
 
 
-class LiveView:
-    """A reporter that draws a bar, the speed, and some models of the front, from one end to the other."""
+CANDIDATES = "evaluating candidates"
 
-    def __init__(self, live: Live) -> None:
-        self.live, self.text = live, "measuring sublayers of this device"
-        self.started, self.shown = time.monotonic(), 0.0
+
+class SearchView(SearchReporter):
+    """Shows the phases of a search and, on a terminal, some models of the front, from one end to the other."""
+
+    def __init__(self, display: Display) -> None:
+        self.display, self.shown = display, 0.0
         self.latest: SearchProgress | None = None
 
     def activity(self, text: str) -> None:
-        self.text = text
-        self._show()
+        self.display.update(self.display.done, status=text)
+
+    def phase(self, name: str, done: int, total: int) -> None:
+        if self.latest is None or len(self.latest.trials) == self.latest.total:
+            self.display.reach(name, done, total)
+        else:  # for the next generation: part of evaluating it
+            self.activity(f"{name}: {done} of {total}")
 
     def progress(self, progress: SearchProgress) -> None:
-        if self.latest is None:
-            self.started = time.monotonic()
-        self.latest, self.text = progress, ""
-        if time.monotonic() - self.shown > EVERY or len(progress.trials) == progress.total:
-            self._show()
+        done, self.latest = len(progress.trials), progress
+        if done == progress.recalled or self.display.phase != CANDIDATES:
+            self.display.begin(CANDIDATES, progress.total, done)
+        self.display.update(done, status=f"generation {len(progress.generations)}")
+        now = self.display.clock()
+        if self.display.terminal and (now - self.shown > EVERY or done == progress.total):
+            self.display.below, self.shown = self._front(progress), now
 
-    def _show(self) -> None:
-        self.live.update(self._page(), refresh=True)
-        self.shown = time.monotonic()
-
-    def _page(self) -> Group:
-        from rich.console import Group
-        from rich.text import Text
-
-        parts: list[RenderableType] = [self._bar(self.latest)] if self.latest else []
-        parts += [Text(self.text, style="dim")] if self.text else []
-        parts += [self._front(self.latest)] if self.latest else []
-        return Group(*parts)
-
-    def _bar(self, progress: SearchProgress) -> RenderableType:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        done, seconds = len(progress.trials), max(1e-9, time.monotonic() - self.started)
-        row = Table.grid(padding=(0, 2))
-        speed = f"{(done - progress.recalled) / seconds:.0f} a second"
-        row.add_row(
-            ProgressBar(progress.total, done, width=40),
-            Text(f"{done:,} of {progress.total:,} candidates"),
-            Text(f"{speed}, generation {len(progress.generations)}", style="dim"),
-        )
-        return row
+    def trainings(self, runs: Sequence[Path]) -> None:
+        watch(self.display, [(path.name, path) for path in runs])
 
     def _front(self, progress: SearchProgress) -> RenderableType:
         from rich.console import Group
@@ -86,20 +72,6 @@ class LiveView:
         title = Text(f"front: {plural(len(found), 'model')}, hypervolume {share:.3f}", style="bold")
         names = [goal.name for goal in progress.goals]
         return Group(title, draw([front_model(trial) for trial in evenly(found, ROWS)], names, {}))
-
-
-@contextmanager
-def view(live: bool) -> Iterator[SearchReporter]:
-    """A reporter for a terminal, or a silent one."""
-    from sublayer.nas.reporters import SearchReporter
-
-    if not live:
-        yield SearchReporter()
-        return
-    from rich.live import Live
-
-    with Live(transient=True, auto_refresh=False) as shown:
-        yield LiveView(shown)  # pyright: ignore[reportReturnType]
 
 
 def print_front(result: SearchResult, folder: str, data: str) -> None:
@@ -149,10 +121,10 @@ def _doubts(result: SearchResult) -> list[str]:
 
 
 def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mapping[str, float]) -> Table:
-    """A table of predicted figures, with the measured ones beside them."""
+    """A table of counted, predicted and scored figures, with the measured ones beside them."""
     from rich.table import Table
 
-    from sublayer.cli.words import coloured
+    from sublayer.cli.words import coloured, two_lines
     from sublayer.nas.units import write
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -162,9 +134,9 @@ def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mappin
     table.add_column("layout", overflow="fold")
     table.add_column("dim", justify="right", no_wrap=True)
     for name in dict.fromkeys([*objectives, "params"]):
-        table.add_column(TITLES.get(name, name), justify="right", no_wrap=True)
+        table.add_column(two_lines(title(name)), justify="right", no_wrap=True)
         if name in measured:
-            table.add_column("measured", justify="right", no_wrap=True)
+            table.add_column(two_lines(f"{name}, measured"), justify="right", no_wrap=True)
     if runs:
         table.add_column("run", no_wrap=True)
     for one in models:
@@ -175,6 +147,14 @@ def draw(models: Sequence[FrontModel], objectives: Sequence[str], limits: Mappin
                 cells.append(_reading(one, name, limits))
         table.add_row(*cells, *([one.run or ""] if runs else []))
     return table
+
+
+def title(name: str) -> str:
+    """A figure with its source where it is not counted: `latency, predicted`."""
+    from sublayer.nas.goals import source
+
+    made = TITLES.get(name, name)
+    return made if source(name) == "counted" else f"{made}, {source(name)}"
 
 
 def _reading(model: FrontModel, name: str, limits: Mapping[str, float]) -> Any:
@@ -200,4 +180,20 @@ def _next(result: SearchResult, folder: str, data: str) -> str:
         use = command("runs", f"{folder}/runs"), command("generate", f"{folder}/{trained[0]}", "--prompt", "…")
         return " · ".join([*use, command("report", folder)])
     more = "the same command with --train 3 trains the best" + ("" if data else " (and --data FILE)")
-    return f"{more} · {command('report', folder)}"
+    return f"{more} · {command('show', f'{folder}#best')} · {command('report', folder)}"
+
+
+def print_pick(point: Point, by: str, data: str, plugins: Sequence[str]) -> None:
+    """The model that was picked, its figures, and the command that trains it."""
+    from rich.console import Console
+
+    from sublayer.cli.words import coloured
+    from sublayer.nas.units import write
+    from sublayer.runs.wording import command
+
+    console = Console(highlight=False)
+    console.print(f"\n{by}  [bold]{point.name}[/bold]  ", coloured(point.model.layout), sep="")
+    figures = (f"{TITLES.get(one.name, one.name)} {write(one.name, one.value)} {one.source}" for one in point.figures())
+    console.print(f"dim {point.model.config['dim']}, {', '.join(figures)}", markup=False)
+    loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
+    console.print(command("train", point.name, "--data", data or "stdlib", *loaded), markup=False, soft_wrap=True)

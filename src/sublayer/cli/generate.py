@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.progress import Display
 
 
 def generate(
@@ -99,7 +100,9 @@ def generate(
         return
     penalty = {} if length_penalty is None else {"alpha": length_penalty}
     search = None if beam is None else Beam(width=beam, ngram=no_repeat or 0, **penalty)
-    _print_all(prompts, trained.generate(prompts, seed=seed, beam=search, **common, **sampling), json)
+    with Display("generating", tokens) as display:
+        texts = trained.generate(prompts, seed=seed, beam=search, on_step=display.update, **common, **sampling)
+    _print_all(prompts, texts, json)
 
 
 def _given(**options: Any) -> dict[str, Any]:

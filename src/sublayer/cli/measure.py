@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,8 +92,8 @@ def measure(
     setting: dict[str, Any] = {"task": task, "length": length, "memory": memory, "frozen": frozen}
     setting |= {"batch": batch, "threads": threads, "device": device}
     how: dict[str, Any] = {"changes": changes, "seconds": seconds, "wait": wait, "anyway": anyway}
-    with _status(names) as on_wait:
-        race = sublayer.race(*names, plugins=plugin or (), on_wait=on_wait, **how, **setting)
+    with Display(f"measuring {', '.join(names)}") as display:
+        race = sublayer.race(*names, plugins=plugin or (), on_wait=lambda why: _waiting(display, why), **how, **setting)
     configs = [sublayer.api.model_config(name, changes) for name in names]
     rows = [_row(*one) for one in zip(names, configs, race.readings, race.ratios, strict=True)]
     used = sublayer.measurement.Setting().but(setting).resolved().dump()
@@ -110,17 +109,9 @@ def _forget(device: str, threads: int | None, json: bool) -> None:
     print_json({"forgotten": count}) if json else print(f"{plural(count, 'stored reading')} removed")
 
 
-@contextmanager
-def _status(names: list[str]) -> Iterator[Callable[[str], None]]:
-    """A line on a terminal, removed at the end; gives a function that shows what is waited for."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda why: None
-        return
-    with console.status(f"measuring {', '.join(names)}") as status:
-        yield lambda why: status.update(f"waiting, as {why}")
+def _waiting(display: Display, why: str) -> None:
+    if display.phase != (phase := f"waiting, as {why}"):
+        display.begin(phase)
 
 
 def _row(name: str, config: Model.Config, reading: Reading, ratio: Ratio) -> dict[str, Any]:

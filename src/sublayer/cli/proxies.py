@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import same_command, when_stopped
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
+    from sublayer.nas.proxies.records import ProxyRanking, RankedProxy
     from sublayer.nas.proxies.study import StudyReporter
 
 
@@ -70,67 +72,67 @@ def proxies(
     json
         Print the ranking as JSON.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli.choices import read_choices
-    from sublayer.cli.words import load_plugins, print_json
+    folder = Path(out or f"proxies/{Path(name).stem}")
+    with when_stopped(lambda: _stopped(folder)), Display("starting") as display:
+        import_torch()
+        import sublayer
+        from sublayer.cli.choices import read_choices
+        from sublayer.cli.words import load_plugins, print_json
 
-    load_plugins(plugin or [])
-    if table:
-        if name:
-            raise ValueError(f"--table ranks trained models, so {name!r} has nothing to add; leave one of them out")
-        if proxy or latency:
-            raise ValueError("--table ranks by its own columns; leave --proxy and --latency out")
-        ranking = sublayer.rank_table(table, out or None)
-    elif name:
-        keys, rules = read_choices(changes)
-        ranking = sublayer.proxies(
-            name,
-            data,
-            out or f"proxies/{Path(name).stem}",
-            keys,
-            rules=rules,
-            models=models,
-            names=proxy or (),
-            seed=seed,
-            latency=latency,
-            workers=workers,
-            ray=ray or None,
-            plugins=plugin or (),
-            reporter=bar() if sys.stderr.isatty() else None,
-        )
-    else:
-        raise ValueError("proxies: name a space or a paper to sample from, or give a ready table with --table FILE")
-    print_json(ranking) if json else _print_tables(ranking)
+        load_plugins(plugin or [])
+        if table:
+            if name:
+                raise ValueError(f"--table ranks trained models, so {name!r} has nothing to add; leave one of them out")
+            if proxy or latency:
+                raise ValueError("--table ranks by its own columns; leave --proxy and --latency out")
+            ranking = sublayer.rank_table(table, out or None)
+        elif name:
+            keys, rules = read_choices(changes)
+            ranking = sublayer.proxies(
+                name,
+                data,
+                folder,
+                keys,
+                rules=rules,
+                models=models,
+                names=proxy or (),
+                seed=seed,
+                latency=latency,
+                workers=workers,
+                ray=ray or None,
+                plugins=plugin or (),
+                reporter=_view(display, folder),
+            )
+        else:
+            raise ValueError("proxies: name a space or a paper to sample from, or give a ready table with --table FILE")
+    print_json(ranking.dump()) if json else _print_tables(ranking)
 
 
-def bar() -> StudyReporter:
-    """A progress bar for each phase, on the standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+def _view(display: Display, folder: Path) -> StudyReporter:
+    """Shows each phase; trainings by the files of their runs."""
     from sublayer.nas.proxies.study import StudyReporter
+    from sublayer.progress.trainings import watch
 
-    class Bar(StudyReporter):
-        def __init__(self) -> None:
-            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-            self.bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task("", total=None)
-            self.bar.start()
-
+    class View(StudyReporter):
         def begin(self, phase: str, total: int) -> None:
-            self.bar.reset(self.task, description=phase, total=total)
+            display.begin(phase, total)
+            if phase == "trainings":
+                watch(display, [(f"{n:04d}", folder / "runs" / f"{n:04d}") for n in range(total)])
 
         def done(self, number: int) -> None:
-            self.bar.advance(self.task)
+            if not display.watching:
+                display.update(display.done + 1)
 
-        def stop(self) -> None:
-            self.bar.stop()
-
-    return Bar()
+    return View()
 
 
-def _print_tables(ranking: dict[str, Any]) -> None:
+def _stopped(folder: Path) -> str:
+    if not (folder / "proxies.json").exists():
+        return f"stopped; nothing is saved yet. {same_command()}"
+    return f"stopped; scores and trainings so far are saved in {folder}. {same_command()}"
+
+
+def _print_tables(ranking: ProxyRanking) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -138,37 +140,37 @@ def _print_tables(ranking: dict[str, Any]) -> None:
     from sublayer.runs.wording import plural
 
     console = Console()
-    for models in ranking["sets"]:
-        dropped = f", {models['dropped']} without a perplexity left out" if models["dropped"] else ""
-        console.print(f"{models['set']}: {plural(models['models'], 'model')}{dropped}", highlight=False, markup=False)
+    for models in ranking.sets:
+        dropped = f", {models.dropped} without a perplexity left out" if models.dropped else ""
+        console.print(f"{models.set}: {plural(models.models, 'model')}{dropped}", highlight=False, markup=False)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        rows = [_figures(proxy) for proxy in models["proxies"]]
+        rows = [_figures(proxy) for proxy in models.proxies]
         known = [n for n in range(len(TITLES)) if any(row[n] != "—" for row in rows)]
         table.add_column("proxy", no_wrap=True)
         for n in known:
             table.add_column(TITLES[n], justify="right", no_wrap=True)
-        for proxy, row in zip(models["proxies"], rows, strict=True):
-            table.add_row(Text(f"{proxy['name']} {'↑' if proxy['higher'] else '↓'}"), *(row[n] for n in known))
+        for proxy, row in zip(models.proxies, rows, strict=True):
+            table.add_row(Text(f"{proxy.name} {'↑' if proxy.higher else '↓'}"), *(row[n] for n in known))
         console.print(table)
         console.print()
-    for one in ranking["skipped"]:
-        console.print(f"{one['set']}: {plural(one['models'], 'model')}, too few to rank", highlight=False, markup=False)
+    for one in ranking.skipped:
+        console.print(f"{one.set}: {plural(one.models, 'model')}, too few to rank", highlight=False, markup=False)
 
 
 TITLES = ("Spearman", "95 %", "top 10 %", "30 %", "50 %", "front off", "s/model")
 
 
-def _figures(proxy: dict[str, Any]) -> list[str]:
+def _figures(proxy: RankedProxy) -> list[str]:
     def written(value: float | None, form: str) -> str:
         return "—" if value is None else format(value, form)
 
-    between = "—" if proxy["low"] is None else f"{proxy['low']:.2f}…{proxy['high']:.2f}"
-    common = list(proxy["common"].values()) if proxy["common"] else [None] * 3
+    between = "—" if proxy.low is None else f"{proxy.low:.2f}…{proxy.high:.2f}"
+    common = list(proxy.common.values()) if proxy.common else [None] * 3
     shares = [written(value, ".0%") for value in common]
     return [
-        written(proxy["spearman"], ".3f"),
+        written(proxy.spearman, ".3f"),
         between,
         *shares,
-        written(proxy["front_distance"], ".1%"),
-        written(proxy["seconds"], ".3g"),
+        written(proxy.front_distance, ".1%"),
+        written(proxy.seconds, ".3g"),
     ]

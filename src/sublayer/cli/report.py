@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from sublayer.reports import Report
@@ -51,7 +52,8 @@ def report(
     from sublayer.cli.words import load_plugins
 
     load_plugins(plugin or [])
-    made = sublayer.report(folders, out, png=png, svg=svg, sample=sample)
+    with Display("writing the report"):
+        made = sublayer.report(folders, out, png=png, svg=svg, sample=sample)
     _print_json(made) if json else _print(made)
     if open == "yes":
         import webbrowser

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from sublayer.cli.comparing import ComparisonView
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import when_stopped
 from sublayer.cli.words import figures_table, print_json, read_overrides, read_seeds, short
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sublayer.reproduction import Claim, ClaimResult
+    from sublayer.reproduction import ClaimResult
     from sublayer.reproduction.result import FindingResult
 
 
@@ -49,22 +52,26 @@ def reproduce(
     json
         Print JSON, which is also in OUT/claim.json.
     """
-    import_torch()
-    import sublayer
-    from sublayer import executors, reproduction
-    from sublayer.cli.board import Board
-
     if not claim:
-        _print_claims(reproduction.claims(), json=json)
+        _print_claims(json=json)
         return
-    with executors.pool(ray, workers, []) as pool, Board() as board:
-        result = sublayer.reproduce(
-            claim, out, read_overrides(changes), seeds=read_seeds(seeds), pool=pool, on_start=board.begin
-        )
-    print_json(result.dump()) if json else _print_page(result, str(board.folder))
+    view = ComparisonView(Display("starting"))
+    with when_stopped(view.stopped), view.display:
+        import_torch()
+        import sublayer
+        from sublayer import executors
+
+        how = {"seeds": read_seeds(seeds), "on_start": view.start, "on_phase": view.phase}
+        with executors.pool(ray, workers, []) as pool:
+            result = sublayer.reproduce(claim, out, read_overrides(changes), pool=pool, **how)
+    print_json(result.dump()) if json else _print_page(result, str(view.folder))
 
 
-def _print_claims(known: list[Claim], *, json: bool) -> None:
+def _print_claims(*, json: bool) -> None:
+    import_torch()
+    from sublayer import reproduction
+
+    known = reproduction.claims()
     if json:
         fields = ("name", "source", "says", "scale")
         print_json([{field: getattr(claim, field) for field in fields} for claim in known])

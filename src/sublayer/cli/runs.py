@@ -50,7 +50,7 @@ def _print_table(found: list[RunSummary]) -> None:
 
     from sublayer.cli.words import coloured, figures_table, short
 
-    figures = ("dim", "params", "steps", "tokens", "valid loss", "bits/byte", "minutes")
+    figures = ("dim", "params", "steps", "tokens", "valid loss", "valid bits/byte", "minutes")
     table = figures_table(("run", "layout"), figures)
     for run in found:
         steps = f"{run.steps:,}" + (f" of {run.of:,}" if run.of and run.of != run.steps else "")

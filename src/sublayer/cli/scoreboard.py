@@ -26,8 +26,8 @@ def print_page(found: Evaluation) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    split = "" if found.split == "all" else f"{found.split} of "
-    console.print(Text(found.run, style="bold"), f"step {found.step:,}, {split}{found.text}", markup=False)
+    split = "text" if found.split == "all" else f"{found.split} split"
+    console.print(Text(found.run, style="bold"), f"step {found.step:,}, {split}: {found.text}", markup=False)
     if found.split != found.asked:
         console.print(f"{found.asked} is empty, so {found.split} is scored", style="yellow")
     console.print(_protocol(found), style="dim")

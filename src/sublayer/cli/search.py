@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import same_command, when_stopped
+from sublayer.progress import Display
 
 
 def search(
@@ -25,6 +27,7 @@ def search(
     iterations: int = 30,
     seed: int = 0,
     train: int = 0,
+    pick: Literal["best", "fastest", "knee"] | None = None,
     task: str = "segment",
     length: int = 64,
     memory: int | None = None,
@@ -39,7 +42,9 @@ def search(
 ) -> None:
     """Search a space for models within a budget of time and memory on this device; nothing is trained to find them.
 
-    A search that was stopped is continued by the same command.
+    A search that was stopped is continued by the same command. Every candidate has a name, OUT#TRIAL, such as
+    searches/first#294, which sublayer show, train, measure, compare and report take; OUT#best, OUT#fastest and OUT#knee
+    name models of the front.
 
     Examples: sublayer search sublayers --data book.txt --latency-max 5ms --memory-max 32MB --train 3 train.steps=2000 ·
     sublayer search gpt2 dim=128..512/64 'layout=(sf)x2|(sf)x4|(sf)x6' 'f.inner=each(128..2048/64)' s.heads=4 ·
@@ -52,7 +57,9 @@ def search(
         or a config file, whose keys you then choose from.
     changes
         key=choices: 2|4|8, 128..512/64, and each(…) for one choice per occurrence of the letter. key=value fixes a
-        key. 'f.inner>1.7*dim' is a rule. train.… and data.… keys as in sublayer train.
+        key. 'f.inner>1.7*dim' is a rule. A layout rule, as in 'layout=(sf)x4|par(5)', stands on the paper's own layout;
+        par(5,12) on 12 sublayers; after another layout, as in layout='(sf)x4' 'layout=par(3)|par(5)', on that one.
+        train.… and data.… keys as in sublayer train.
     data
         The text that sets the vocabulary, and that proxies and --train read. Default: the space's own vocabulary.
     out
@@ -75,6 +82,11 @@ def search(
         Random seed of the search.
     train
         Number of models of the front to train on the text, the best by the first objective.
+    pick
+        Print one model of the front, and the command that trains it. best: by the first objective. fastest: of the
+        lowest latency, measured where it was measured. knee: of two objectives, scaled to their range on the front, the
+        model farthest from the line between the front's ends; of three, the one nearest to the best value of each.
+        Models whose measurement exceeds a limit are left out.
     task
         What is measured: segment, prefill or token (see sublayer measure).
     length
@@ -98,16 +110,17 @@ def search(
     json
         Print the front as JSON.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli import front
-    from sublayer.cli.choices import read_choices
-    from sublayer.cli.words import load_plugins, print_json
-
-    load_plugins(plugin or [])
-    keys, rules = read_choices(changes)
     folder = out or f"searches/{name}"
-    with front.view(sys.stdout.isatty() and not json) as view:
+    with when_stopped(lambda: _stopped(Path(folder))), Display("starting") as display:
+        import_torch()
+        import sublayer
+        from sublayer.cli import front
+        from sublayer.cli.choices import read_choices
+        from sublayer.cli.words import load_plugins, print_json
+        from sublayer.nas.point import picked
+
+        load_plugins(plugin or [])
+        keys, rules = read_choices(changes)
         result = sublayer.search(
             name,
             data or None,
@@ -120,7 +133,7 @@ def search(
             train=train,
             ray=ray,
             plugins=plugin or (),
-            reporter=view,
+            reporter=front.SearchView(display),
             method=method,
             seed=seed,
             population=population,
@@ -130,4 +143,17 @@ def search(
             wait=wait,
             remeasure=remeasure,
         )
-    print_json(result.to_json()) if json else front.print_front(result, folder, data)
+    point = picked(result, folder, pick) if pick else None
+    if json:
+        print_json(result.to_json() | ({"pick": {"by": pick, "name": point.name}} if point else {}))
+        return
+    front.print_front(result, folder, data)
+    if point:
+        front.print_pick(point, str(pick), data, plugin or ())
+
+
+def _stopped(folder: Path) -> str:
+    """What a search that was stopped has saved, and how to go on."""
+    if not (folder / "search.json").exists():
+        return f"stopped; nothing is saved yet. {same_command()}"
+    return f"stopped; candidates and trainings so far are saved in {folder}. {same_command()}"

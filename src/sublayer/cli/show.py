@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from sublayer.nn.model import Cost, Model
     from sublayer.papers.chosen_paths import ChosenPath
-    from sublayer.papers.description import Description
+    from sublayer.papers.description import Description, Figure
 
 
 def show(
@@ -28,17 +29,20 @@ def show(
 ) -> None:
     """One member of the family: its config, its difference to its parent, its cost, its citation, its fast paths.
 
-    Examples: sublayer show par-base · sublayer show gpt2 dim=256 layout='(sf)x3' s.heads=2,2,2 f.inner=512,640,768
+    Examples: sublayer show par-base · sublayer show gpt2 dim=256 layout='(sf)x3' s.heads=2,2,2 f.inner=512,640,768 ·
+    sublayer show runs/first · sublayer show 'searches/first#knee'
 
     Parameters
     ----------
     name
-        A paper's name (see sublayer list), or a JSON or TOML file with a config.
+        A paper's name (see sublayer list), a JSON or TOML file with a config, the folder of a run, or a candidate of a
+        search: searches/first#12, searches/first#best, #fastest or #knee.
     changes
         key=value: dim=256, layout='par(5)', position=rotary, f.inner=1024. A comma list gives a letter's field one
-        value per occurrence: s.heads=2,4,2.
+        value per occurrence: s.heads=2,4,2. A layout rule stands on the layout before it (layout='(sf)x6'
+        layout='par(5)'), else on the model's own; layout='par(5,12)' on 12 sublayers. Rules are par and sandwich.
     diff
-        Show the difference to this paper or file instead of to its parent.
+        Show the difference to this model instead of to its parent; it is named as NAME is.
     length
         Number of new tokens in the pass whose FLOPs are counted.
     memory
@@ -69,6 +73,10 @@ def _print_page(found: Description) -> None:
         for paragraph in found.paper.story.split("\n\n"):
             console.print(" ".join(paragraph.split()), highlight=False, markup=False)
         console.print(found.paper.cite, style="dim", highlight=False, markup=False)
+    if found.origin:
+        console.print(f"trained from {found.origin}", style="dim", highlight=False, markup=False)
+    if found.figures:
+        _print_figures(console, found.figures)
     console.print()
     for name, stack in found.config.stacks.items():
         console.print(f"{name or 'layout'}  ", coloured(stack.layout), sep="")
@@ -76,6 +84,14 @@ def _print_page(found: Description) -> None:
     _print_config(console, found.config)
     _print_cost(console, found.cost)
     _print_paths(console, found.paths)
+
+
+def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
+    """What a search knows about its candidate."""
+    from sublayer.nas.units import write
+
+    for one in figures:
+        console.print(f"{one.name} {write(one.name, one.value)}, {one.source}", highlight=False, markup=False)
 
 
 def _print_diff(console: Console, found: Description) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import same_command, when_stopped
+from sublayer.progress import Display
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from sublayer.nas.supernet import SupernetReporter
+    from sublayer.nas.supernet.records import SupernetFigures
     from sublayer.nas.supernet.searcher import Searcher
 
 
@@ -79,29 +82,30 @@ def supernet(
     json
         Print figures.json.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli.words import load_plugins, print_json, read_overrides
-
-    load_plugins(plugin or [])
     folder = Path(out or f"supernets/{Path(name).stem}")
-    result = sublayer.supernet(
-        name,
-        data,
-        folder,
-        read_overrides(changes),
-        steps=steps,
-        letters=letters,
-        paths="one" if single_path else "all",
-        sublayers=sublayers,
-        seeds=seeds,
-        latency_weight=latency_weight,
-        latencies=read_pairs("--latencies", latencies),
-        par=read_numbers("--par", par) if par else None,
-        retrain=retrain,
-        reporter=bar() if sys.stdout.isatty() and not json else None,
-    )
-    print_json(result) if json else _print_table(result, folder)
+    with when_stopped(lambda: _stopped(folder)), Display("starting") as display:
+        import_torch()
+        import sublayer
+        from sublayer.cli.words import load_plugins, print_json, read_overrides
+
+        load_plugins(plugin or [])
+        result = sublayer.supernet(
+            name,
+            data,
+            folder,
+            read_overrides(changes),
+            steps=steps,
+            letters=letters,
+            paths="one" if single_path else "all",
+            sublayers=sublayers,
+            seeds=seeds,
+            latency_weight=latency_weight,
+            latencies=read_pairs("--latencies", latencies),
+            par=read_numbers("--par", par) if par else None,
+            retrain=retrain,
+            reporter=_view(display, folder),
+        )
+    print_json(result.dump()) if json else _print_table(result, folder)
 
 
 def read_pairs(option: str, text: str) -> dict[str, float]:
@@ -124,86 +128,77 @@ def _number(option: str, text: str, example: str) -> float:
         raise ValueError(f"{option}: {text!r} is not a number; write for example {option} {example}") from None
 
 
-def bar() -> SupernetReporter:
-    """A bar with the loss, the entropy of the architecture, and its word; results stay above it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+def _view(display: Display, folder: Path) -> SupernetReporter:
+    """Loss, entropy of the architecture and its word; on a terminal, results stay above the bar."""
     from rich.text import Text
 
     from sublayer.cli.words import coloured
     from sublayer.nas.supernet import SupernetReporter
+    from sublayer.progress.trainings import watch
     from sublayer.runs.wording import plural
 
-    class Bar(SupernetReporter):
-        def __init__(self) -> None:
-            self.console = Console()
-            columns = (
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(24),
-                TextColumn("{task.fields[status]}"),
-            )
-            self.bar = Progress(*columns, TimeRemainingColumn(), console=self.console, transient=True)
-            self.task = self.bar.add_task("", total=None, status="")
-            self.bar.start()
-
+    class View(SupernetReporter):
         def begin(self, seed: int, searcher: Searcher) -> None:
-            self.bar.reset(self.task, total=searcher.plan.steps, completed=searcher.step, description=f"search {seed}")
+            display.begin(f"search {seed}", searcher.plan.steps, searcher.step)
 
         def step(self, searcher: Searcher, line: dict[str, Any]) -> None:
-            status = f"loss {line['loss']:.3f} · entropy {line['entropy']:.3f} · " if "loss" in line else ""
-            self.bar.update(self.task, completed=searcher.step, status=status + coloured(searcher.word).markup)
+            figures = [f"loss {line['loss']:.3f}", f"entropy {line['entropy']:.3f}"] if "loss" in line else []
+            display.update(searcher.step, status=", ".join([*figures, searcher.word]))
 
         def found(self, result: dict[str, Any]) -> None:
             how = "settled" if result["settled"] else "not settled"
-            word = coloured(result["word"])
-            self.console.print(
-                Text.assemble(f"search {result['seed']}  ", word, f"  {plural(result['steps'], 'step')}, {how}")
-            )
+            word, steps = coloured(result["word"]), plural(result["steps"], "step")
+            self._print(Text.assemble(f"search {result['seed']}  ", word, f"  {steps}, {how}"))
 
-        def retrain(self, name: str, layout: str, number: int, count: int) -> None:
-            status = coloured(layout).markup
-            self.bar.reset(self.task, total=count, completed=number - 1, description=f"train {name}", status=status)
+        def retrainings(self, names: Sequence[str]) -> None:
+            watch(display, [(name, folder / "runs" / name) for name in names])
 
         def scored(self, score: dict[str, Any]) -> None:
             outcome = "diverged" if score["perplexity"] is None else f"perplexity {score['perplexity']:.4g}"
-            self.console.print(Text.assemble(f"{score['name']:<14}  {outcome}  ", coloured(score["layout"])))
+            self._print(Text.assemble(f"{score['name']:<14}  {outcome}  ", coloured(score["layout"])))
 
-        def stop(self) -> None:
-            self.bar.stop()
+        def _print(self, line: Text) -> None:
+            if display.terminal:
+                display.print(line)
 
-    return Bar()
+    return View()
 
 
-def _print_table(shown: dict[str, Any], folder: Path) -> None:
+def _stopped(folder: Path) -> str:
+    if not (folder / "supernet.json").exists():
+        return f"stopped; nothing is saved yet. {same_command()}"
+    return f"stopped; searches and trainings so far are saved in {folder}. {same_command()}"
+
+
+def _print_table(shown: SupernetFigures, folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from sublayer.cli.words import coloured
     from sublayer.runs.wording import command
 
-    letters = shown["letters"].replace("-", "")
+    letters = shown.letters.replace("-", "")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("seed", no_wrap=True)
     table.add_column("word", overflow="fold")
     table.add_column("layout", overflow="fold")
     for title in (*(f"#{letter}" for letter in letters), "identities", "perplexity"):
         table.add_column(title, justify="right", no_wrap=True)
-    for point in shown["figure2"]["points"]:
-        word = point["word"]
+    for point in shown.figure2.points:
+        word = point.word
         counts = (str(word.count(letter)) for letter in (*letters, "-"))
-        layout = coloured(point["layout"]) if point["layout"] else "no sublayer"
-        table.add_row(str(point["seed"]), coloured(word), layout, *counts, _written(point["perplexity"]))
-    base, console = shown["base"], Console()
+        layout = coloured(point.layout) if point.layout else "no sublayer"
+        table.add_row(str(point.seed), coloured(word), layout, *counts, _written(point.perplexity))
+    base, console = shown.base, Console()
     if base:
-        known = [one for one in base["perplexities"] if one is not None]
-        spread = f"{base['mean']:.4g} ± {base['std']:.2g}" if len(known) > 1 else _written(base["mean"])
-        _add(table, "base", base["layout"], letters, spread)
-    for point in shown["figure4"]["points"]:
-        _add(table, f"PAR({point['p']:g})", point["layout"], letters, _written(point["perplexity"]))
+        known = [one for one in base.perplexities if one is not None]
+        spread = f"{base.mean:.4g} ± {base.std:.2g}" if len(known) > 1 else _written(base.mean)
+        _add(table, "base", base.layout, letters, spread)
+    for point in shown.figure4.points:
+        _add(table, f"PAR({point.p:g})", point.layout or "", letters, _written(point.perplexity))
     console.print(table)
     _print_thirds(console, shown, letters)
-    for name, why in shown["diverged"].items():
+    for name, why in shown.diverged.items():
         console.print(f"{name} diverged: {why}", highlight=False, markup=False, soft_wrap=True)
     use = f"{folder}/figures.json · {command('runs', folder)}"
     console.print(use, style="dim", highlight=False, markup=False, soft_wrap=True)
@@ -217,10 +212,10 @@ def _add(table: Any, name: str, layout: str, letters: str, perplexity: str) -> N
     table.add_row(name, "", coloured(layout), *counts, "", perplexity)
 
 
-def _print_thirds(console: Console, shown: dict[str, Any], letters: str) -> None:
+def _print_thirds(console: Console, shown: SupernetFigures, letters: str) -> None:
     """The mean number of each letter in each third of the slots."""
     means = (
-        f"{letter} {' · '.join(format(third[letter]['mean'], '.1f') for third in shown['figure3']['thirds'])}"
+        f"{letter} {' · '.join(format(third[letter].mean or 0.0, '.1f') for third in shown.figure3.thirds)}"
         for letter in letters
     )
     console.print(f"mean number in each third: {'   '.join(means)}", highlight=False)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sublayer.cli.start import import_torch
+from sublayer.cli.stopping import same_command, when_stopped
+from sublayer.progress import Display
+
+if TYPE_CHECKING:
+    from sublayer.progress.training import TrainingView
 
 
 def train(
@@ -26,14 +33,17 @@ def train(
 
     Examples: sublayer train gpt2 --data book.txt --out runs/book dim=128 layout='(sf)x4' s.heads=4 train.steps=2000 ·
     sublayer train transformer-xl --data notes/ --out runs/notes train.tokens=5000000 data.tokenizer=bpe ·
-    sublayer train gpt2 --data task:random-walk --out runs/walk dim=64 layout='(sf)x2' s.heads=4 data.size=5
+    sublayer train gpt2 --data task:random-walk --out runs/walk dim=64 layout='(sf)x2' s.heads=4 data.size=5 ·
+    sublayer train 'searches/first#best' --data book.txt
 
     Parameters
     ----------
     name
-        A paper's name (see sublayer list), or a JSON or TOML file with a config.
+        A paper's name (see sublayer list), a JSON or TOML file with a config, the folder of a run (its model is trained
+        anew), or a candidate of a search: searches/first#12, searches/first#best, #fastest or #knee.
     changes
-        key=value: the model's (dim=128, s.heads=4), the training's (train.steps=500) and the data's
+        key=value: the model's (dim=128, s.heads=4; after a layout, a rule: layout='(sf)x6' layout='par(5)'), the
+        training's (train.steps=500) and the data's
         (data.tokenizer=bpe). All keys of train and data are listed below.
     data
         A text file, a folder, a pattern ('*.md'), .gz, .jsonl, .parquet, - for standard input, or stdlib: the source of
@@ -46,16 +56,25 @@ def train(
     plugin
         A module with parts or papers of your own; may be given more than once.
     quiet
-        Print nothing. Without it: a bar on a terminal, lines of JSON elsewhere.
+        Print nothing. Without it, progress goes to stderr: a bar with the time left on a terminal, a line every few
+        seconds elsewhere. Where stdout is not a terminal, each line of metrics is printed there as JSON, with the time
+        (UTC) and tokens per second.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli.words import load_plugins, read_overrides
+    path = Path(out or default_out(name))
+    with _shown(path, quiet, processes) as view:
+        import sublayer
+        from sublayer.cli.words import load_plugins, read_overrides
 
-    load_plugins(plugin or [])
-    how = {"processes": processes, "plugins": plugin or (), "quiet": quiet or None}
-    run = sublayer.train(name, data, out or f"runs/{Path(name).stem}", read_overrides(changes), **how)
-    _suggest(run.path, quiet)
+        load_plugins(plugin or [])
+        how = {"processes": processes, "plugins": plugin or (), "reporter": view}
+        made = sublayer.train(name, data, path, read_overrides(changes), **how)
+    _suggest(made.path, quiet)
+
+
+def default_out(name: str) -> str:
+    """`runs/gpt2`, `runs/mine` for mine.toml, `runs/first-12` for searches/first#12."""
+    folder, mark, which = name.rpartition("#")
+    return f"runs/{Path(folder).name}-{which}" if mark else f"runs/{Path(name).stem}"
 
 
 def resume(
@@ -86,14 +105,44 @@ def resume(
     quiet
         Print nothing.
     """
-    import_torch()
-    import sublayer
-    from sublayer.cli.words import load_plugins, read_overrides
+    with _shown(Path(run), quiet, processes) as view:
+        import sublayer
+        from sublayer.cli.words import load_plugins, read_overrides
 
-    load_plugins(plugin or [])
-    how = {"processes": processes, "plugins": plugin or (), "quiet": quiet or None}
-    made = sublayer.resume(run, read_overrides(changes), step=step, **how)
+        load_plugins(plugin or [])
+        how = {"processes": processes, "plugins": plugin or (), "reporter": view}
+        made = sublayer.resume(run, read_overrides(changes), step=step, **how)
     _suggest(made.path, quiet)
+
+
+@contextmanager
+def _shown(path: Path, quiet: bool, processes: int) -> Iterator[TrainingView]:
+    """The view of a training; if that is stopped, print what is saved and how to go on."""
+    view: TrainingView | None = None
+    alone = os.environ.get("RANK", "0") == "0"  # of processes that train together, the first one shows it
+    with (
+        when_stopped(lambda: _stopped(path, view, processes)),
+        Display("starting", quiet=quiet or not alone) as display,
+    ):
+        import_torch()
+        from sublayer.progress.training import training_view
+
+        view = training_view(display)
+        yield view
+
+
+def _stopped(path: Path, view: TrainingView | None, processes: int) -> str:
+    from sublayer.runs import Run
+    from sublayer.runs.wording import command
+
+    reached = None if view is None else view.reached
+    where = "stopped" if reached is None else f"stopped at step {reached:,}"
+    if not (path / "run.json").exists():
+        return f"{where}; nothing is saved yet. {same_command()}"
+    saved = Run(path).checkpoints
+    kept = f"saved at step {saved[-1].step:,} in {path}" if saved else f"nothing is saved yet in {path}"
+    together = ("--processes", processes) if processes > 1 else ()
+    return f"{where}; {kept}. Continue: {command('resume', path, *together)}"
 
 
 def _suggest(path: Path, quiet: bool) -> None:

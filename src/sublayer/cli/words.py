@@ -13,13 +13,25 @@ if TYPE_CHECKING:
 
 
 def read_overrides(words: tuple[str, ...]) -> dict[str, Any]:
-    """`dim=256 s.heads=2,2,2` → {"dim": 256, "s.heads": [2, 2, 2]}."""
+    """`dim=256 s.heads=2,2,2` → {"dim": 256, "s.heads": [2, 2, 2]}.
+
+    A key is given once, but a rule may follow a layout: `layout=(sf)x6 layout=par(5)` → {"layout": "par(5,(sf)x6)"}.
+    """
+    from sublayer.keys import follow
+    from sublayer.nn.layout import needs_base
+
     overrides: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise ValueError(f"{word!r} is not a change; write key=value, for example dim=256")
-        overrides[key.strip()] = read_value(text)
+        key, value = key.strip(), read_value(text)
+        if key in overrides and not needs_base(value):
+            raise ValueError(
+                f"{word}: {key} was given before, as {plain(overrides[key])}; give it once (only a rule for a layout, "
+                "such as layout=par(5), may follow one)"
+            )
+        overrides[key] = follow(overrides.get(key), value)
     return overrides
 
 
@@ -31,9 +43,22 @@ def read_value(text: str) -> Any:
         pass
     except RecursionError:
         raise ValueError(f"{text[:40]}…: it is nested too deeply to be a value") from None
-    if "," in text and text[0] not in "[{(":
-        return [read_value(item.strip()) for item in text.split(",")]
+    items = _split(text)
+    if len(items) > 1 and text[0] not in "[{(":
+        return [read_value(item.strip()) for item in items]
     return text
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets: those of `par(5,12)` are its own."""
+    pieces, depth = [""], 0
+    for mark in text:
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark == "," and depth <= 0:
+            pieces.append("")
+        else:
+            pieces[-1] += mark
+    return pieces
 
 
 MOST_SEEDS = 10_000
@@ -121,6 +146,11 @@ def coloured(layout: str) -> Text:
         plain = not mark.isalpha() or mark == "x"
         text.append(mark, style="dim" if plain else COLOURS.get(mark, "green"))
     return text
+
+
+def two_lines(title: str) -> str:
+    """A title of several words as a narrow column has it: `valid bits/byte` in two lines."""
+    return title.replace(" ", "\n", 1)
 
 
 def figures_table(words: tuple[str, ...], figures: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Table:

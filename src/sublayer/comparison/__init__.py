@@ -2,7 +2,7 @@
 
 from sublayer.comparison import Variant, compare
 
-rotary = Variant.of("gpt2", {"position": "rotary"})
+rotary = Variant.of("gpt2", {"position": "rotary"}, "rotary")
 table = compare(["gpt2", rotary], "book.txt", "comparisons/positions", {"dim": 128, "train.tokens": 1_000_000})
 table.ranked[0].name
 

@@ -28,6 +28,11 @@ class ComparisonFolder:
     def tuning(self, slug: str, lr: float) -> Path:
         return self.path / "tuning" / f"{slug}-{lr:g}"
 
+    def read_asked(self) -> dict[str, Any]:
+        """The request; empty where nothing was asked yet."""
+        path = self.path / ASKED
+        return sealed_json.read_asked(path) if path.exists() else {}
+
     def ask(self, asked: dict[str, Any]) -> None:
         """Write the request down, or check that it is the one written before; the caller holds the folder."""
         sealed_json.ask(self.path / ASKED, asked, "comparison")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -30,6 +31,8 @@ log = logging.getLogger("sublayer.comparison")
 
 OnStart = Callable[[ComparisonRequest, ComparisonFolder], Any]
 """Called with the resolved request, before anything is trained."""
+OnPhase = Callable[[str, int, int], Any]
+"""Called with the name of a phase after the trainings, and how many of how many are done."""
 Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Reading]]
 
 
@@ -47,6 +50,7 @@ def compare(
     pool: executors.Pool | None = None,
     plugins: Sequence[str] = (),
     on_start: OnStart = lambda request, folder: None,
+    on_phase: OnPhase = lambda phase, done, total: None,
 ) -> ComparisonTable:
     """Train variants alike, with each of the seeds, and compare them; continues a comparison that was begun before.
 
@@ -65,11 +69,18 @@ def compare(
     how: dict[str, Any] = {"seeds": seeds, "equal_params": equal_params, "lrs": lrs}
     request = resolve(several, text, folder.path, model, of["train"], **how)
     with folder.held():
+        request = request.called_as(folder.read_asked(), [one.name for one in several if not one.words])
         folder.ask(request.dump())
         on_start(request, folder)
         results = train_variants(request, folder, pool or executors.pool())
-        measured = measure_variants(request, folder, _measuring(measure, plugins), setting)
-        table = tabulate(request, results, lambda result: score_test(folder, result), measured)
+        measured = measure_variants(request, folder, _measuring(measure, plugins), setting, on_phase)
+        scored = itertools.count()
+
+        def score(result: SeedResult) -> HeldOutScore | None:
+            on_phase("scoring the test split", next(scored), len(request.variants) * len(request.seeds))
+            return score_test(folder, result)
+
+        table = tabulate(request, results, score, measured)
         table.write(folder.path / TABLE)
     return table
 
@@ -104,7 +115,11 @@ def score_test(folder: ComparisonFolder, result: SeedResult) -> HeldOutScore | N
 
 
 def measure_variants(
-    request: ComparisonRequest, folder: ComparisonFolder, measure: Measure | None, setting: Setting | None
+    request: ComparisonRequest,
+    folder: ComparisonFolder,
+    measure: Measure | None,
+    setting: Setting | None,
+    on_phase: OnPhase,
 ) -> list[MeasuredModel | None]:
     """Latency and memory on this machine, all models in one race; none of them if the machine is too busy.
 
@@ -120,6 +135,7 @@ def measure_variants(
     @lru_cache(maxsize=1)
     def readings() -> Sequence[Reading]:
         """Of all models, as soon as the first is missing."""
+        on_phase("measuring the models in turn", 0, len(models))
         return [require_quiet(one, WAIT) for one in measure(models, how)]
 
     try:

@@ -103,6 +103,25 @@ class ComparisonRow(Record):
     """To the first variant; None for the first itself."""
 
 
+LABELS = {
+    "mean": "valid loss",
+    "perplexity": "valid perplexity",
+    "bits_per_byte": "valid bits/byte",
+    "accuracy": "valid accuracy",
+    "sequence_accuracy": "valid sequence accuracy",
+    "test.loss": "test loss",
+    "test.perplexity": "test perplexity",
+    "test.bits_per_byte": "test bits/byte",
+    "test.accuracy": "test accuracy",
+    "test.sequence_accuracy": "test sequence accuracy",
+    "tokens_per_second": "training tokens/s",
+    "latency": "latency, measured",
+    "memory": "memory, measured",
+    "difference": "valid loss less that of the first variant",
+}
+"""Figure of a row → its name for people: of which split, or measured."""
+
+
 class ComparisonTable(Record):
     """table.json."""
 
@@ -112,6 +131,8 @@ class ComparisonTable(Record):
     """How intervals are computed."""
     baseline: str | None = None
     """The variant that the others are compared with."""
+    labels: dict[str, str] = LABELS
+    """Figure of a row → its name for people."""
     rows: list[ComparisonRow]
     asked: dict[str, Any] = {}
     device: dict[str, Any] | None = None

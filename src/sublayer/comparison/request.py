@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sublayer.comparison import width
-from sublayer.comparison.variant import Variant, check_alike, check_apart, slugs
+from sublayer.comparison.variant import Variant, check_alike, check_apart, named_apart, slugs
 from sublayer.data import Data, prepare
+from sublayer.keys import merged
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.objectives import Objective
@@ -55,6 +56,21 @@ class ComparisonRequest:
         plain = {"model": variant.model.dump(), "data": self.data.dump(), "train": train.dump(), "text": self.text}
         return {**plain, "changes": {"vocab": variant.model.vocab}, "out": str(out)}
 
+    def called_as(self, before: Mapping[str, Any], given: Sequence[str]) -> ComparisonRequest:
+        """With the names and folders that the same variants have in an earlier request: names may have been made in
+        another way then. given: names that the user chose, which must be the same."""
+        known = before.get("variants") or []
+        pairs = list(zip(self.variants, known, strict=False))
+        if len(known) != len(self.variants) or any({**one.dump(), **_called(there)} != there for one, there in pairs):
+            return self  # another comparison, which is refused elsewhere
+        for one, there in pairs:
+            if one.name in given and one.name != there["name"]:
+                raise ValueError(
+                    f"{one.name}: this comparison was begun with the name {there['name']!r} for it; use that one, or "
+                    "choose another folder"
+                )
+        return replace(self, variants=tuple(replace(one, **_called(there)) for one, there in pairs))
+
     def dump(self) -> dict[str, Any]:
         return {
             "variants": [variant.dump() for variant in self.variants],
@@ -64,6 +80,10 @@ class ComparisonRequest:
             "equal_params": self.equal_params,
             "lrs": list(self.lrs),
         }
+
+
+def _called(variant: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: variant[name] for name in ("name", "slug") if name in variant}
 
 
 def resolve(
@@ -99,7 +119,8 @@ def resolve(
     trains = [_named(variant, lambda v=variant: common.override(v.train, "train")) for variant in variants]
     for variant, made, how in zip(variants, models, trains, strict=True):
         _named(variant, lambda made=made, how=how: check_trains(made, how, text))
-    resolved = map(ResolvedVariant, (variant.name for variant in variants), slugs(variants), models, trains)
+    shown = named_apart(variants)
+    resolved = map(ResolvedVariant, (variant.name for variant in shown), slugs(shown), models, trains)
     return ComparisonRequest(tuple(resolved), text.config, text.hash, tuple(seeds), target, tuple(lrs))
 
 
@@ -139,15 +160,15 @@ def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
     made = config.override({**({} if "steps" in changes else {"steps": None}), **changes}, "train")
     if made.tokens and not made.steps and made.eval_every is None:
         steps = made.tokens // (made.batch * made.length * made.accumulate)
-        return made.but(eval_every=max(1, steps // 10))
+        return made.but(eval_every=made.tenth_of(steps))
     return made
 
 
 def fitted(
     variant: Variant, changes: Mapping[str, Any], text: Data, objective: Objective.Config | None = None
 ) -> Model.Config:
-    """With the text's vocabulary, the changes for all, then the variant's own."""
-    return _named(variant, lambda: fit_vocab(variant.base, {**changes, **variant.changes}, text, objective))
+    """With the text's vocabulary, the changes for all, then the variant's own; its layout rules stand on the former."""
+    return _named(variant, lambda: fit_vocab(variant.base, merged(changes, variant.changes), text, objective))
 
 
 def _train_config(variant: Variant, train: Mapping[str, Any]) -> TrainConfig:

@@ -21,7 +21,7 @@ def tune(request: ComparisonRequest, folder: ComparisonFolder, pool: Pool) -> li
         return [None] * len(request.variants)
     seed = request.seeds[0]
     wanted = [(variant, lr) for lr in request.lrs for variant in request.variants]
-    tasks = [request.task(variant, _run_path(folder, variant, lr, seed), seed, lr) for variant, lr in wanted]
+    tasks = [request.task(variant, run_path(folder, variant, lr, seed), seed, lr) for variant, lr in wanted]
     runs = dict(train_all(pool, tasks))
     losses = {(variant.slug, lr): SeedResult(runs[index]).loss for index, (variant, lr) in enumerate(wanted)}
     return [_chosen(request, folder, variant, losses) for variant in request.variants]
@@ -45,7 +45,7 @@ def _chosen(
     return best
 
 
-def _run_path(folder: ComparisonFolder, variant: ResolvedVariant, lr: float, seed: int) -> Path:
+def run_path(folder: ComparisonFolder, variant: ResolvedVariant, lr: float, seed: int) -> Path:
     """Where the run with this rate is: already moved, if it was found to be the best."""
     final = folder.run(variant.slug, seed)
     moved = (final / "run.json").exists() and Run.open(final).asked["train"]["lr"] == lr

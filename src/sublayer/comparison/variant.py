@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sublayer import models
 from sublayer.nn.config import Config, ConfigError
 from sublayer.nn.model import Model
-from sublayer.papers import named
 
 OWN = ("lr", "warmup", "schedule", "optimizer", "clip", "smoothing")
 """Training keys that may differ between variants; all others must be equal, or the comparison would mean nothing."""
@@ -21,25 +22,38 @@ OWN = ("lr", "warmup", "schedule", "optimizer", "clip", "smoothing")
 @dataclass(frozen=True)
 class Variant:
     name: str
-    """As shown in tables."""
+    """As shown in tables, where it was given; one that `of` made is shortened to what differs (`named_apart`)."""
     base: Model.Config
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Its own, to the base."""
     train: Mapping[str, Any] = field(default_factory=dict)
     """Its own, to train's fields."""
+    words: tuple[str, ...] = ()
+    """The words that its name was made of: model, then changes; empty where the name was given."""
 
     @classmethod
-    def of(cls, model: str | Model.Config | Variant, changes: Mapping[str, Any] = MappingProxyType({})) -> Variant:
-        """A paper's name, a file or a config, with changes of its own: `Variant.of("gpt2", {"position": "rotary"})`."""
+    def of(
+        cls,
+        model: str | Model.Config | Variant,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        name: str | None = None,
+    ) -> Variant:
+        """A model by its name or a config, with changes of its own: `Variant.of("gpt2", {"position": "rotary"})`.
+
+        model: a paper, a file, the folder of a run, or a candidate of a search (`searches/x#294`). name: as shown in
+        tables; made of what differs between the variants if not given.
+        """
         if isinstance(model, Variant):
             return model
         kind = model if isinstance(model, str) else model.tag
-        name = " ".join([kind, *(f"{key}={_plain(value)}" for key, value in changes.items())])
-        base = named.config(model) if isinstance(model, str) else model
+        words = (kind, *(f"{key}={_plain(value)}" for key, value in changes.items()))
+        called = name or " ".join(words)
+        base = models.config(model) if isinstance(model, str) else model
         own = {key.removeprefix("train."): value for key, value in changes.items() if key.startswith("train.")}
         for key in changes:
-            _check_key(name, key)
-        return cls(name, base, {key: value for key, value in changes.items() if not key.startswith("train.")}, own)
+            _check_key(called, key)
+        rest = {key: value for key, value in changes.items() if not key.startswith("train.")}
+        return cls(called, base, rest, own, () if name else words)
 
 
 def _plain(value: Any) -> str:
@@ -58,6 +72,32 @@ def _check_key(name: str, key: str) -> None:
             f"{name}: {key}: would not be the same for all; of train's keys a variant may have {', '.join(OWN)} of its "
             "own"
         )
+
+
+ALIKE = 16
+"""Names that begin with so many equal characters look alike where they are cut."""
+
+
+def named_apart(variants: Sequence[Variant]) -> list[Variant]:
+    """The variants, those without a name of their own called by what differs between them: `gpt2`, `position=rotary`.
+
+    Words that all of these share are left out; a variant with no other word has its model's name. Where names are still
+    alike at the beginning, they are numbered.
+    """
+    made = [set(variant.words) for variant in variants if variant.words]
+    shared = set.intersection(*made) if len(made) > 1 else set()
+    names = [_shortened(variant, shared) for variant in variants]
+    starts = Counter(name[:ALIKE] for name in names)
+    return [
+        replace(variant, name=f"{n} {name}" if variant.words and starts[name[:ALIKE]] > 1 else name)
+        for n, (name, variant) in enumerate(zip(names, variants, strict=True), 1)
+    ]
+
+
+def _shortened(variant: Variant, shared: set[str]) -> str:
+    if not variant.words:
+        return variant.name
+    return " ".join([word for word in variant.words if word not in shared] or variant.words[:1])
 
 
 def slugs(variants: Sequence[Variant]) -> list[str]:

@@ -72,6 +72,10 @@ class Data:
         """Its name in messages."""
         raise NotImplementedError
 
+    def title_of(self, split: str) -> str:
+        """The name of what a split is read from; the same for all where they are cut from one text."""
+        return self.title
+
     @property
     def vocab(self) -> int:
         """Number of ids that are read."""

@@ -64,6 +64,9 @@ class Dataset(Data):
     def title(self) -> str:
         return self.train.part.text.source.title
 
+    def title_of(self, split: str) -> str:
+        return getattr(self, split).part.text.source.title
+
     @property
     def hash(self) -> str:
         """The same for the same tokens, wherever the text lies."""

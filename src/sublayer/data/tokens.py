@@ -90,8 +90,9 @@ def tokenise(name: str, part: Split, tokenizer: Tokenizer, folder: Path) -> Toke
     key = cache.key(format=mapped.FORMAT, part=part.key, tokenizer=tokenizer.hash)
 
     def ids() -> Iterator[np.ndarray]:
-        log.info("tokenising %s of %s", name, part.text.source.title)
         for start, data in parts(part.bytes, tokenizer.seam):
+            how_far = {"done": start, "total": len(part.bytes)}
+            log.info("tokenising %s of %s", name, part.text.source.title, extra=how_far)
             try:
                 yield tokenizer.encode(data)
             except NotTextError as error:

@@ -30,8 +30,8 @@ class Scored:
 
     @property
     def title(self) -> str:
-        """Of its source."""
-        return self.data.title
+        """Of its source: the file that is scored, where splits are files of their own."""
+        return self.data.title_of(self.part)
 
     @property
     def stands_in(self) -> bool:

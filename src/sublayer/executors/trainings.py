@@ -1,8 +1,9 @@
 """Many trainings by a pool: each an ordinary run, which is begun, continued, or left alone if it is done.
 
 A task is {"model", "data", "train": their dumps, "out": the run's folder}, and may have "changes", made to the model
-once it has the text's vocabulary, and "text", the hash that the text must have. Where tasks see the files of this
-machine, they train in place. Elsewhere they train in their machine's cache, and the finished run comes back as bytes.
+once it has the text's vocabulary, "text", the hash that the text must have, and "origin", the name of the model. Where
+tasks see the files of this machine, they train in place. Elsewhere they train in their machine's cache, and the
+finished run comes back as bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -25,6 +26,7 @@ from sublayer.files import cache
 from sublayer.files.atomic import writing
 from sublayer.nn.model import Model
 from sublayer.runs import Notes, Run, sealed_json
+from sublayer.runs.metrics import comparable
 from sublayer.runs.run import ASKED
 from sublayer.training import DivergedError, TrainConfig
 from sublayer.training.budget import Budget, Stopwatch
@@ -58,7 +60,7 @@ def trained(task: Task) -> None:
         try:
             _wait_for(Path(task["out"]))
             run, data = _begun(task, Path(task["out"]))
-            resume(run, quiet=True, prepared=data)
+            resume(run, prepared=data)
         except DivergedError as error:
             with writing(Path(task["out"]) / DIVERGED) as file:
                 file.write(json.dumps({"why": str(error)}).encode())
@@ -94,9 +96,9 @@ def why_diverged(run: Run) -> str | None:
     return sealed_json.read(path, ("why",))["why"] if path.exists() else None
 
 
-def scores(run: Run) -> list[dict[str, Any]]:
-    """The lines of metrics with scores on valid; a training that ended well has some."""
-    lines = [line for line in run.metrics if "valid_loss" in line]
+def scores(run: Run) -> list[Mapping[str, Any]]:
+    """The lines of metrics with scores on valid that can be compared; a training that ended well has some."""
+    lines = comparable(run.metrics)
     if not lines:
         raise ValueError(
             f"{run.metrics.path}: no score on valid in it, though its run has ended; it was damaged or edited, put it "
@@ -128,7 +130,8 @@ def _begun(task: Task, out: Path) -> tuple[Run, Data | None]:
     if prepared is not None and prepared.hash != task.get("text", prepared.hash):
         raise ValueError(f"{prepared.title}: not the text that was asked for; put it back")
     if new:
-        return begin(model, data, out, config, task.get("changes") or {}, prepared=prepared), prepared
+        made = begin(model, data, out, config, task.get("changes") or {}, prepared=prepared, origin=task.get("origin"))
+        return made, prepared
     check_same(task)
     return Run.open(out), None
 

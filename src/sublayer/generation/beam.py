@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Literal
@@ -60,6 +60,7 @@ def beam_search(
     eos: int | None = None,
     source: Rows | None = None,
     native: bool = True,
+    on_step: Callable[[int], object] = lambda written: None,
 ) -> list[list[Hypothesis]]:
     """For each prompt up to `search.width` texts, the best first: those that met a stop, or have `tokens` ids.
 
@@ -72,6 +73,7 @@ def beam_search(
     with torch.inference_mode():
         reader = read_prompts(task, native)
         while live := [row for row in rows if row.growing]:
+            on_step(len(live[0].growing[0][0]))
             log_probs_NV = F.log_softmax(reader.scores_BV, dim=-1, dtype=torch.float64)
             steps = _grow(live, log_probs_NV)
             if steps:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from jaxtyping import Bool
@@ -15,6 +16,7 @@ from sublayer.generation.sampling import Sampling, pick
 from sublayer.generation.stop import Stop, WrittenText
 from sublayer.runs.wording import plural
 
+OnStep = Callable[[int], object]
 THINNING = 0.25
 """Share of finished rows from which on it pays to copy the others into a smaller batch."""
 
@@ -30,18 +32,23 @@ def generate(
     eos: int | None = None,
     source: Rows | None = None,
     native: bool = True,
+    on_step: OnStep = lambda written: None,
 ) -> list[list[int]]:
     """What the model writes after each prompt: up to `tokens` ids, without the prompt and the stop sequence.
 
     seed: row n draws by seed + n, or by the n-th of several seeds; alone or in a batch, the same seed writes the same.
     stop: ids, and sequences of ids, that end a text. source: what an encoder-decoder reads first, a row each.
-    native: whether decoders on a CPU may use the step in C, where it serves them.
+    native: whether decoders on a CPU may use the step in C, where it serves them. on_step: called with the number of
+    ids that each unfinished row has.
     """
     writing = Writing(
         GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native
     )
-    while not writing.done:
+    for written in itertools.count(1):
+        if writing.done:
+            break
         writing.step()
+        on_step(written)
     return [text.ids for text in writing.texts]
 
 

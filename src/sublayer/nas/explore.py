@@ -32,6 +32,7 @@ def explore(
         start = len(progress.trials)
         candidates = method.ask(min(method.batch, total - start))
         if not candidates:
+            progress.total = start  # the space has no more
             break
         evaluator.look_ahead([one.config for number, one in enumerate(candidates, start) if number not in known])
         for number, candidate in enumerate(candidates, start):

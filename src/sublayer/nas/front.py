@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sublayer.measurement.reading import NOISY
 from sublayer.nas import pareto
+from sublayer.nas.goals import source
 from sublayer.nas.records import (
     BudgetModel,
     FrontModel,
@@ -81,6 +82,7 @@ def find_front(request: SearchRequest, progress: SearchProgress, limits: Mapping
         setting=request.setting,
         text=request.text,
         budget=None if request.budget is None else BudgetModel(config=request.budget),
+        sources={name: source(name) for trial in within for name in trial.figures},
         front=tuple(front_model(trial) for trial in nondominated(within, goals)),
     )
 

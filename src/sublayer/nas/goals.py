@@ -16,6 +16,11 @@ MAXIMIZED = ("decoder_params",)
 """Counted figures that are maximised by default."""
 
 
+def source(figure: str) -> str:
+    """Where a candidate's figure comes from: counted from its config, predicted for a device, or scored by a proxy."""
+    return "counted" if figure in COUNTED else "predicted" if figure in MEASURED else "scored"
+
+
 def read_goal(text: str) -> SearchGoal:
     """`latency`, `decoder_params`; `synflow:max` where the direction differs from the figure's default."""
     name, _, direction = text.strip().partition(":")

@@ -41,18 +41,21 @@ class LatencyStage(Stage):
         """Measure the sublayers of candidates drawn at random, and calibrate on some of those candidates."""
         if self.remeasure:
             self.predictor.forget()
-        rng = Random(0)
-        drawn = (space.candidate(space.sample(rng)) for _ in range(10 * LEARNED))
-        configs = [one.config for one in drawn if one is not None]
+        rng, count, configs = Random(0), 10 * LEARNED, []
+        for n in range(count):
+            self.reporter.phase("drawing candidates", n, count)
+            if (one := space.candidate(space.sample(rng))) is not None:
+                configs.append(one.config)
         first = ([config for config in configs if self.fits(config)] or configs)[:LEARNED]
         if not self.predictor.knows(first):
             self._await_quiet()
-        self.predictor.learn(first, self._report("sublayers"))
-        self.predictor.calibrate(first[:CALIBRATED], self._report("models"))
+        self.predictor.learn(first, self._report("measuring sublayers on this device"))
+        self.predictor.calibrate(first[:CALIBRATED], self._report("measuring whole models on this device"))
 
     def look_ahead(self, configs: Sequence[Model.Config]) -> None:
         """Measure the sublayers of a generation that are not in the table yet."""
-        self.predictor.learn([config for config in configs if self.fits(config)], self._report("sublayers"))
+        fitting = [config for config in configs if self.fits(config)]
+        self.predictor.learn(fitting, self._report("measuring sublayers on this device"))
 
     def figures(self, config: Model.Config) -> Figures:
         estimate = self.predictor.predict(config)
@@ -60,7 +63,7 @@ class LatencyStage(Stage):
 
     def settle(self) -> bool:
         """Measure again what was disturbed, if nothing disturbs now; candidates are then predicted anew."""
-        self.predictor.relearn(self._report("again"))
+        self.predictor.relearn(self._report("measuring again what was disturbed"))
         return True
 
     @property
@@ -83,8 +86,8 @@ class LatencyStage(Stage):
         counted = {name: value for stage in self._cheap for name, value in stage.figures(config).items()}
         return all(counted.get(name, 0) <= most for name, most in self.limits.items())
 
-    def _report(self, what: str) -> Callable[[int, int], None]:
-        return lambda done, total: self.reporter.activity(f"measuring {what} on this device: {done} of {total}")
+    def _report(self, phase: str) -> Callable[[int, int], None]:
+        return lambda done, total: self.reporter.phase(phase, done, total)
 
 
 class DeviceMeter:

@@ -13,7 +13,6 @@ from sublayer.nas.reporters import SearchReporter
 from sublayer.nas.stages import Stage
 from sublayer.nas.trial import Figures
 from sublayer.nn.model import Model
-from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 
 BATCHES = TrainConfig(batch=8, length=64)
@@ -34,9 +33,11 @@ class ProxyStage(Stage):
 
     def look_ahead(self, configs: Sequence[Model.Config]) -> None:
         new = {config.hash: config for config in configs if config.hash not in self._scores}
-        self.reporter.activity(f"scoring {plural(len(new), 'candidate')} by {', '.join(self.names)}")
-        hashes = list(new)
-        for index, found in self.pool.run(score_all, [self._task(config) for config in new.values()]):
+        phase, hashes = f"scoring candidates by {', '.join(self.names)}", list(new)
+        self.reporter.phase(phase, 0, len(new))
+        scored = self.pool.run(score_all, [self._task(config) for config in new.values()])
+        for done, (index, found) in enumerate(scored, 1):
+            self.reporter.phase(phase, done, len(new))
             scores = found["scores"]
             self._scores[hashes[index]] = {
                 name: float("nan") if score is None else score for name, score in scores.items()

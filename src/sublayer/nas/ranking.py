@@ -24,8 +24,6 @@ LEAST = 3
 SHARES = (0.1, 0.3, 0.5)
 """Shares of the models for the common ratio (Javaheripi et al. 2022)."""
 RESAMPLES = 2000
-NOTHING: dict[str, Any] = dict.fromkeys(("spearman", "low", "high", "kendall", "common", "front_distance"))
-"""What `describe` gives for too few models."""
 
 
 def ranks(x: ArrayLike) -> Array:

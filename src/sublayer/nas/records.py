@@ -172,6 +172,8 @@ class SearchResult(SearchRecord):
     """What disturbed the readings that predictions are made from; None if nothing did."""
     budget: BudgetModel | None = None
     text: StrictStr | None = None
+    sources: dict[str, StrictStr] = {}
+    """Where each of the front's `values` comes from: counted, predicted or scored; `measured` is beside them."""
     front: tuple[FrontModel, ...]
 
     def to_json(self) -> dict[str, Any]:

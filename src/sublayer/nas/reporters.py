@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sublayer.nas.records import SearchGoal
 from sublayer.nas.trial import Trial
@@ -24,7 +26,13 @@ class SearchProgress:
 
 class SearchReporter:
     def activity(self, text: str) -> None:
-        """What the search does now, besides evaluating candidates."""
+        """What the search does now, within a phase."""
+
+    def phase(self, name: str, done: int, total: int) -> None:
+        """How far a phase is, besides evaluating candidates; the first call begins it."""
+
+    def trainings(self, runs: Sequence[Path]) -> None:
+        """The trainings of these runs begin."""
 
     def progress(self, progress: SearchProgress) -> None:
         """After every trial."""

@@ -33,7 +33,6 @@ class Recorded:
 class Journal:
     def __init__(self, path: Path, name: str, space: Space, goals: Sequence[SearchGoal]) -> None:
         import optuna
-        from optuna.storages.journal import JournalFileBackend, JournalStorage
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.path, self.space, self.goals = path, space, goals
@@ -41,13 +40,7 @@ class Journal:
         lock = _lock(path)
         with lock:
             pass  # cuts off the unfinished line of a killed writer before anything is read
-        try:
-            self.storage = JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
-        except (ValueError, KeyError, TypeError, AssertionError):
-            raise ValueError(
-                f"{path}: not a journal of trials, so it was damaged or edited; put it back, or search in another "
-                "folder"
-            ) from None
+        self.storage = _open(path, lock)
         directions: list[Any] = [goal.direction for goal in goals]
         self.study = optuna.create_study(
             study_name=name, storage=self.storage, directions=directions, load_if_exists=True
@@ -83,14 +76,43 @@ class Journal:
 
     def trials(self) -> list[Recorded]:
         """In the order of their numbers."""
-        found = self.storage.get_all_trials(self.study._study_id, deepcopy=False)
-        try:
-            return [Recorded(trial.number, **trial.user_attrs) for trial in found]
-        except TypeError:
-            raise ValueError(
-                f"{self.path}: a trial lacks its config or its figures, so the journal was damaged or edited; put it "
-                "back, or search in another folder"
-            ) from None
+        return _recorded(self.storage, self.study._study_id, self.path)
+
+
+def read_trials(path: Path) -> list[Recorded]:
+    """The trials of a journal in the order of their numbers; nothing is written, so that a search may go on meanwhile.
+
+    Where a journal is missing or empty, there are none.
+    """
+    if not path.is_file():
+        return []
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = _open(path, lock=None)
+    return [one for study in storage.get_all_studies() for one in _recorded(storage, study._study_id, path)]
+
+
+def _open(path: Path, lock: Any) -> Any:
+    from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+    try:
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    except (ValueError, KeyError, TypeError, AssertionError):
+        raise ValueError(
+            f"{path}: not a journal of trials, so it was damaged or edited; put it back, or search in another folder"
+        ) from None
+
+
+def _recorded(storage: Any, study: int, path: Path) -> list[Recorded]:
+    try:
+        found = storage.get_all_trials(study, deepcopy=False)
+        return [Recorded(trial.number, **trial.user_attrs) for trial in found]
+    except TypeError:
+        raise ValueError(
+            f"{path}: a trial lacks its config or its figures, so the journal was damaged or edited; put it back, or "
+            "search in another folder"
+        ) from None
 
 
 def _lock(path: Path) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sublayer.data import Dataset
 from sublayer.executors import Pool
 from sublayer.executors.trainings import train_all
 from sublayer.nas.folder import SearchFolder
 from sublayer.nas.records import FrontModel, SearchResult
 from sublayer.nas.reporters import SearchReporter
-from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 
 RUNS = "runs"
@@ -42,12 +43,12 @@ def train_front(
             "train": config.dump(),
             "out": str(folder.path / RUNS / f"{one.number:04d}"),
             "text": text.hash,
+            "origin": f"{folder.path}#{one.number}",
         }
         for one in chosen
     ]
-    reporter.activity(f"training {plural(len(tasks), 'model')}")
-    for done, (index, run) in enumerate(train_all(pool, tasks), 1):
+    reporter.trainings([Path(task["out"]) for task in tasks])
+    for index, run in train_all(pool, tasks):
         result = result.replace(chosen[index].number, run=f"{RUNS}/{run.path.name}")
         folder.write_result(result)
-        reporter.activity(f"trained {done} of {plural(len(tasks), 'model')}")
     return result

@@ -49,6 +49,10 @@ class ConfigError(ValueError):
     """A configuration that cannot be: the path, the value, what was expected, the remedy; one line."""
 
 
+class UnknownKindError(ConfigError):
+    """A kind that no class here has: a typing error, or a plug-in that is not loaded."""
+
+
 class _ConfigType(ModelMetaclass):
     """Tells a nested Config which class owns it, and turns pydantic's errors into one-line ConfigErrors."""
 
@@ -63,7 +67,7 @@ class _ConfigType(ModelMetaclass):
         try:
             return super().__call__(*args, **kwargs)
         except ValidationError as error:
-            raise ConfigError(describe(error, cls.tag)) from None
+            raise as_config_error(error, cls.tag) from None
 
 
 class Config(BaseModel, metaclass=_ConfigType):
@@ -128,7 +132,7 @@ class Config(BaseModel, metaclass=_ConfigType):
     @classmethod
     def kind_of(cls, name: Any) -> type[Config]:
         if not isinstance(name, str) or name not in cls.registry:
-            raise ValueError(unknown(f"{cls.family} kind", str(name), cls.registry))
+            raise UnknownKindError(unknown(f"{cls.family} kind", str(name), cls.registry))
         return cls.registry[name]
 
     @model_validator(mode="before")
@@ -161,11 +165,12 @@ class Config(BaseModel, metaclass=_ConfigType):
         try:
             return cls._look_up(data) if not cls.tag else cls.model_validate(data)  # pyright: ignore[reportReturnType]
         except ValidationError as error:
-            raise ConfigError(describe(error, path)) from None
+            raise as_config_error(error, path) from None
         except RecursionError:
             raise ConfigError(f"{path or cls.family}: nested too deeply; a config is a few levels deep") from None
         except ValueError as error:
-            raise ConfigError(f"{path}: {error}" if path else str(error)) from None
+            kind = UnknownKindError if isinstance(error, UnknownKindError) else ConfigError
+            raise kind(f"{path}: {error}" if path else str(error)) from None
 
     def dump(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
@@ -275,6 +280,12 @@ def put(data: dict[str, Any], path: list[str], value: Any) -> None:
             raise ConfigError(f"{'.'.join(path)}: {'.'.join(path[: depth + 1])} is {data[step]!r}, which has no fields")
         data = data[step]
     data[path[-1]] = value
+
+
+def as_config_error(error: ValidationError, path: str = "") -> ConfigError:
+    """pydantic's error in one line, as a ConfigError of its own class where the first finding is one."""
+    cause = error.errors(include_url=False)[0].get("ctx", {}).get("error")
+    return (UnknownKindError if isinstance(cause, UnknownKindError) else ConfigError)(describe(error, path))
 
 
 def describe(error: ValidationError, path: str = "") -> str:

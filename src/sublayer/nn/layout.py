@@ -5,6 +5,10 @@
     ((sf)x2 c)x3            groups nest
 
 Letters are single; `x<count>` stands only right after `)`; white space is ignored.
+
+    par(5)                  PAR of the layout that is there
+    par(5,12)               PAR of 12 sublayers
+    par(5,(sf)x6)           PAR of that layout
 """
 
 from __future__ import annotations
@@ -122,9 +126,13 @@ def repeats(layout: str) -> list[int]:
 
 def sandwich(layout: str, k: float) -> str:
     """k attentions first, k feed-forwards last, interleaved between (Press et al. 2020): the parts stay the same."""
-    pairs, odd = divmod(len(expand(layout)), 2)
-    if odd or not 0 <= k <= pairs or k != int(k):
-        raise LayoutError(f"sandwich({k:g}) needs an even layout of at least {2 * k:g} sublayers, got {_short(layout)}")
+    pairs, odd = divmod(n := len(expand(layout)), 2)
+    if k != int(k):
+        raise LayoutError(f"sandwich({k:g}) moves a whole number of attentions; use sandwich({int(k)})")
+    if odd or k > pairs:
+        raise LayoutError(
+            f"sandwich({k:g}) needs an even layout of at least {2 * k:g} sublayers, got {n} in {_short(layout)}"
+        )
     k = int(k)
     groups = ("s", k), ("sf", pairs - k), ("f", k)
     return " ".join(f"({group})x{times}" for group, times in groups if times)
@@ -143,9 +151,52 @@ def par(layout: str, p: float) -> str:
 
 RULES: dict[str, Callable[[str, float], str]] = {"sandwich": sandwich, "par": par}
 """Rules that rewrite any base's layout: `layout=par(5)`."""
+CALL = re.compile(rf"\s*({'|'.join(RULES)})\s*\((.*)\)\s*", re.DOTALL)
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def apply_rule(rule: str, layout: str) -> str:
-    """`par(5)` on a base's layout; anything that is not a rule comes back as it is."""
-    call = re.fullmatch(rf"\s*({'|'.join(RULES)})\(\s*(\d+(?:\.\d+)?)\s*\)\s*", rule)
-    return RULES[call[1]](layout, float(call[2])) if call else rule
+    """`par(5)` on the layout that is there, `par(5,12)` on 12 sublayers, `par(5,(sf)x6)` on that layout.
+
+    Anything that is not a rule comes back as it is.
+    """
+    call = _call(rule)
+    if call is None:
+        return rule
+    name, number, base = call
+    return RULES[name](layout if base is None else _base(rule, base, layout), number)
+
+
+def put_on(rule: str, base: str) -> str:
+    """The rule with the layout it stands on: `par(5)` and `(sf)x6` → `par(5,(sf)x6)`. What names its base keeps it."""
+    call = _call(rule)
+    return rule if call is None or call[2] is not None else f"{call[0]}({call[1]:g},{base.strip()})"
+
+
+def needs_base(value: object) -> bool:
+    """Whether a value for a layout is a rule that does not name the layout it stands on."""
+    call = _call(value) if isinstance(value, str) else None
+    return call is not None and call[2] is None
+
+
+def _call(rule: str) -> tuple[str, float, str | None] | None:
+    """The name of a rule, its number and its base if it names one; None for a layout, such as `par(sf)x2`."""
+    call = CALL.fullmatch(rule)
+    if call is None or call[2].lstrip()[:1].isalpha() or call[2].lstrip()[:1] == "(":
+        return None
+    name, (number, comma, base) = call[1], call[2].partition(",")
+    if not NUMBER.fullmatch(number.strip()) or (comma and not base.strip()):
+        raise LayoutError(
+            f"layout {_short(rule)} is not a rule; write {name}(NUMBER), or {name}(NUMBER,BASE) with a number of "
+            f"sublayers or a layout as its base: {name}(3,12)"
+        )
+    return name, float(number), base.strip() if comma else None
+
+
+def _base(rule: str, base: str, layout: str) -> str:
+    """The layout that a rule names as its base: a number of sublayers, a layout, or another rule."""
+    if not re.fullmatch(r"[+-]?[\d.]+", base):
+        return apply_rule(base, layout)
+    if not base.isdecimal() or not 1 <= len(base) <= 9 or not 1 <= int(base) <= MOST:
+        raise LayoutError(f"layout {_short(rule)} stands on {base} sublayers; give a whole number from 1 to {MOST}")
+    return spell(("sf" * int(base))[: int(base)])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sublayer.data import Batch, Data
+from sublayer.nn.state import State
 
 
 class Meter:
@@ -34,9 +35,19 @@ class Meter:
         return {"loss": sums["nats"] / sums["targets"]}
 
     @torch.no_grad()
-    def read(self, objective: Callable[..., Any], batches: Iterable[Batch], device: torch.device, carry: bool) -> None:
-        """Add all batches of a sweep. objective: in eval mode, wrapped or not."""
-        state = None
+    def read(
+        self,
+        objective: Callable[..., Any],
+        batches: Iterable[Batch],
+        device: torch.device,
+        carry: bool,
+        state: State | None = None,
+    ) -> State | None:
+        """Add batches of a sweep, from `state` on, and return the state after them.
+
+        objective: in eval mode, wrapped or not.
+        """
         for batch in batches:
             _, state, named = objective(batch.to(device), state if carry and not batch.fresh else None)
             self.add(batch, named)
+        return state

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sublayer.nn.model import Cost, Model
@@ -11,19 +12,34 @@ from sublayer.papers.registry import Paper
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure of a candidate of a search."""
+
+    name: str
+    value: float
+    """In seconds, bytes or units."""
+    source: str
+    """counted, predicted, scored or measured."""
+
+
+@dataclass(frozen=True)
 class Description:
     name: str
-    """A paper's name, or a file."""
+    """Of a paper, a file, the folder of a run, or a candidate of a search."""
     config: Model.Config
     cost: Cost
     paper: Paper | None
-    """None for a file."""
+    """None for all but papers."""
     against: str | None
     """The paper or file that `diff` compares with; by default the paper's parent."""
     diff: dict[str, tuple[Any, Any]]
     """Dotted path → value there, value here."""
     paths: list[ChosenPath]
     """Which implementation its sublayers run, and why not a faster one."""
+    origin: str | None = None
+    """Of a run: the name of the model that it was asked to train, where that was recorded."""
+    figures: Sequence[Figure] = ()
+    """Of a candidate: what its search knows about it."""
 
     def dump(self) -> dict[str, Any]:
         return {
@@ -37,4 +53,6 @@ class Description:
             "config": self.config.dump(),
             "cost": self.cost.dump(),
             "paths": [one.dump() for one in self.paths],
+            **({"origin": self.origin} if self.origin else {}),
+            **({"figures": [asdict(one) for one in self.figures]} if self.figures else {}),
         }

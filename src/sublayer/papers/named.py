@@ -9,7 +9,7 @@ from typing import Any
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.papers import registry
-from sublayer.plugins import load_installed_plugins
+from sublayer.plugins import hinting, load_installed_plugins
 
 
 def config(name: str, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Model.Config:
@@ -33,6 +33,7 @@ def _from_file(path: Path) -> Model.Config:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     try:
-        return Model.Config.from_json(text) if path.suffix == ".json" else Model.Config.from_toml(text)
+        with hinting():
+            return Model.Config.from_json(text) if path.suffix == ".json" else Model.Config.from_toml(text)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sublayer.reports.folders import Found, find
 from sublayer.reports.history import read_all
 from sublayer.reports.section import Section
 from sublayer.reports.sections import compare, proxies, reproduction, runs, search, supernet
+from sublayer.reports.sections.source import Source, trained
 
 KINDS = {
     "reproduction": reproduction.section,
@@ -23,14 +24,15 @@ def build(folders: Sequence[Path], tokens: int) -> tuple[list[Section], list[str
     """The sections, and what could not be read; ValueError if nothing could."""
     sections: list[Section] = []
     problems: list[str] = []
-    for folder in dict.fromkeys(folders):
-        found = find(folder)
-        for one in (one for one in found if one.kind != "run"):
+    found = {folder: find(folder) for folder in folders}
+    elsewhere = trained([one for inside in found.values() for one in inside])
+    for folder, inside in found.items():
+        for one in (one for one in inside if one.kind != "run"):
             try:
-                sections.append(_of(one, problems, tokens))
+                sections.append(_of(one, problems, tokens, elsewhere))
             except ValueError as error:
                 problems.append(str(error))
-        alone, unread = read_all([one.path for one in found if one.kind == "run"], folder)
+        alone, unread = read_all([one.path for one in inside if one.kind == "run"], folder)
         problems += unread
         if alone:
             sections.append(runs.section(str(folder), alone, tokens))
@@ -39,8 +41,8 @@ def build(folders: Sequence[Path], tokens: int) -> tuple[list[Section], list[str
     return sections, problems
 
 
-def _of(found: Found, problems: list[str], tokens: int) -> Section:
+def _of(found: Found, problems: list[str], tokens: int, elsewhere: Mapping[str, str]) -> Section:
     inside, unread = read_all(found.runs, found.path)
-    made = KINDS[found.kind](found, inside, tokens)
+    made = KINDS[found.kind](Source(found, inside, tokens, elsewhere))
     problems += unread
     return made

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sublayer.nn import layout as layouts
+from sublayer.reports.charts import Entry
 from sublayer.reports.markup import Markup, join, tag
 
 PARTS = {
@@ -20,7 +21,23 @@ NOTHING = ("identity", "#8a94a055", "#717a85")
 OTHER = ("another part", "#5c8a3a", "#ffffff")
 WIDE, NARROW, GAP, TALL = 11.0, 4.0, 2.0, 16
 MOST = 512
-"""Blocks in a row; a longer layout is shown as text only."""
+"""Blocks of a layout; a longer one is shown as text only."""
+LONG = 24
+"""Blocks of a line in a cell, which must fit on a telephone; the rest follows below."""
+NAMED = 24
+"""Characters of a name beside its blocks in a drawing; longer names stand above theirs."""
+SHAPES = {
+    "square": "M1 1h10v10h-10z",
+    "circle": "M1 6a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
+    "ring": "M2 6a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+    "diamond": "M6 0l5 6l-5 6l-5 -6z",
+    "triangle-up": "M6 1l5.5 10h-11z",
+    "triangle-down": "M6 11l5.5 -10h-11z",
+    "cross": "M4 1h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
+    "line": "M0 6h12",
+    "dashes": "M0 6h12",
+}
+"""Outlines of the marks of a key, in a box of 12."""
 SANS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 GREY = "#717a85"
 
@@ -47,22 +64,22 @@ def rows(layout: str, config: dict[str, Any] | None = None) -> list[tuple[str, l
 def strip(layout: str, config: dict[str, Any] | None = None) -> Markup:
     """One model's stacks for a cell of a table; nothing where the layout cannot be read."""
     try:
-        return join(_svg(f"{name} {layout}".strip(), *_draw(row, 0.0, 0.0)) for name, row in rows(layout, config))
+        return join(_svg(f"{name} {layout}".strip(), row) for name, row in rows(layout, config))
     except (ValueError, TypeError, AttributeError):
         return Markup("")
 
 
 def word(letters_: str) -> Markup:
     """A word of a supernet, one block per slot; a pale one for identity (-)."""
-    row = [Block(letter, None, 1.0) for letter in letters_[:MOST]]
-    return _svg(letters_, *_draw(row, 0.0, 0.0))
+    return _svg(letters_, [Block(letter, None, 1.0) for letter in letters_[:MOST]])
 
 
 def picture(models: Sequence[tuple[str, str, dict[str, Any] | None]]) -> str:
     """Several models (label, layout, config) as one drawing for a file."""
+    above = any(len(label) > NAMED for label, _, _ in models)
     pieces, x, y, wide = [], 12.0, 48.0, 420.0
-    for words, fill in legend(letters(layout for _, layout, _ in models)):
-        pieces += [_rect(x, 16, 11, 11, fill), _text(words, x + 16, 26)]
+    for one in legend(letters(layout for _, layout, _ in models)):
+        pieces += [_rect(x, 16, 11, 11, one.colour), _text(one.label, x + 16, 26)]
         x += 130
     for label, layout, config in models:
         try:
@@ -70,16 +87,27 @@ def picture(models: Sequence[tuple[str, str, dict[str, Any] | None]]) -> str:
         except (ValueError, TypeError, AttributeError):
             continue
         for name, row in drawn:
-            inside, width = _draw(row, 160.0, y)
-            pieces += [_text(f"{label} {name}".strip(), 12, y + 12), *inside]
-            wide, y = max(wide, 160 + width + 12), y + TALL + 8
+            title = f"{label} {name}".strip()
+            inside, width = _draw(row, 12.0 if above else 190.0, y + (18 if above else 0))
+            pieces += [_text(title, 12, y + 12), *inside]
+            wide = max(wide, (12 if above else 190) + width + 12, 24 + 7 * len(title) if above else 0)
+            y += TALL + (28 if above else 8)
     head = {"width": f"{wide:g}", "height": f"{y + 4:g}", "viewBox": f"0 0 {wide:g} {y + 4:g}", "fill": GREY}
     return tag("svg", pieces, xmlns="http://www.w3.org/2000/svg", font_family=SANS, font_size=12, **head)
 
 
-def legend(used: Iterable[str]) -> list[tuple[str, str]]:
+def legend(used: Iterable[str]) -> list[Entry]:
     """What the colours of some letters stand for."""
-    return list(dict.fromkeys(PARTS.get(letter, OTHER)[:2] for letter in used))
+    return list(dict.fromkeys(Entry(*PARTS.get(letter, OTHER)[:2]) for letter in used))
+
+
+def mark(shape: str, colour: str) -> Markup:
+    """A mark of a chart, for its key."""
+    drawn = SHAPES.get(shape, SHAPES["square"])
+    hollow = shape in ("ring", "line", "dashes")
+    ink = {"fill": "none", "stroke": colour, "stroke_width": 2} if hollow else {"fill": colour}
+    dashes = {"stroke_dasharray": "3 2"} if shape == "dashes" else {}
+    return tag("svg", tag("path", d=drawn, **ink, **dashes), class_="mark", viewBox="0 0 12 12", aria_hidden="true")
 
 
 def letters(layouts_: Iterable[str]) -> list[str]:
@@ -130,8 +158,12 @@ def _draw(row: list[Block], x: float, y: float) -> tuple[list[Markup], float]:
     return pieces, left - x
 
 
-def _svg(label: str, pieces: list[Markup], width: float) -> Markup:
-    size = {"width": f"{width:g}", "height": TALL, "viewBox": f"0 0 {width:g} {TALL}"}
+def _svg(label: str, row: list[Block]) -> Markup:
+    lines = [row[at : at + LONG] for at in range(0, len(row), LONG)]
+    drawn = [_draw(line, 0.0, (TALL + 3.0) * at) for at, line in enumerate(lines)]
+    width, height = max(width for _, width in drawn), (TALL + 3) * len(lines) - 3
+    size = {"width": f"{width:g}", "height": height, "viewBox": f"0 0 {width:g} {height}"}
+    pieces = (piece for pieces, _ in drawn for piece in pieces)
     return tag("svg", pieces, class_="strip", role="img", aria_label=f"layout {label}", **size)
 
 

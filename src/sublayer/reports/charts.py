@@ -11,10 +11,14 @@ from sublayer.reports.units import Scale
 
 ACCENT, GREY, PALE = "#1789a6", "#717a85", "#8a94a0"
 PALETTE = (ACCENT, "#d9942b", "#b5488f", "#5c8a3a", "#c8553d", "#5a73d6", "#8d6e4f", "#3f9c8a", "#a3679e", GREY)
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+"""Of names beyond those that have a colour of their own."""
+WARNING = "#c8553d"
 RAMP = ("#4fb3cf", "#7a6fd0", "#c2478f")
 """From little to much."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
-WIDTH, HEIGHT = 640, 320
+WIDTH, HEIGHT, NARROW = 640, 320, 340
+"""Pixels: of a chart in a file of its own, and across a telephone."""
 DECADES = 30
 """An axis whose values span more than so many times its least is logarithmic."""
 
@@ -22,16 +26,28 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A line of a key: what a mark of the chart means."""
+
+    label: str
+    colour: str
+    shape: str = "square"
+    """One of Vega's; or `ring`, `line` or `dashes`."""
+
+
+@dataclass(frozen=True)
 class Figure:
-    """A chart with its name, what it shows, and what its colours mean."""
+    """A chart with its name, what it shows, and what its marks mean."""
 
     name: str
     title: str
     note: str
     chart: Any
     """Altair's."""
-    key: Sequence[tuple[str, str]] = field(default=())
-    """Label and colour; a page writes it beside the chart, where it can wrap."""
+    key: Sequence[Entry] = field(default=())
+    """A page writes it beside the chart, where it can wrap."""
+    has_legend: bool = True
+    """Whether the chart's own legend has what the key has; a page leaves the legend out, a picture the key."""
 
 
 def altair() -> Any:
@@ -64,31 +80,48 @@ def look(chart: Any, height: int = HEIGHT) -> Any:
             domainColor=PALE,
             tickColor=PALE,
             labelOverlap="greedy",
+            labelLimit=160,
             tickCount=6,
         )
+        .configure_axisX(titleLimit=NARROW)
+        .configure_axisY(titleLimit=height)
         .configure_legend(**quiet, titleFontWeight="normal", orient="top", symbolType="circle")
     )
 
 
-def axis(scale: Scale, values: Sequence[float | None], kind: str = "", **more: Any) -> dict[str, Any]:
+def axis(scale: Scale, values: Sequence[float | None], **more: Any) -> dict[str, Any]:
     """Scale and title for a quantity: from near its least to its most, logarithmic if that is far."""
     alt = altair()
     there = [value for value in values if value is not None and math.isfinite(value)]
     far = bool(there) and min(there) > 0 and max(there) > DECADES * min(there)
-    title = f"{scale.label}{kind}"
-    return {"title": title, "scale": alt.Scale(type="log" if far else "linear", zero=False, nice=True, **more)}
+    kind = {"type": "log", "nice": False, "padding": 12} if far else {"type": "linear", "nice": True}
+    return {"title": scale.label, "scale": alt.Scale(**{**kind, **more}, zero=False)}
 
 
-def colours(names: Sequence[str]) -> list[tuple[str, str]]:
-    """A colour for each name, in the order given; they repeat when all are used."""
-    return [(name, PALETTE[number % len(PALETTE)]) for number, name in enumerate(names)]
+def colours(names: Sequence[str]) -> list[Entry]:
+    """A colour for each name, in the order given; with another shape when all colours are used."""
+    many, shapes = len(PALETTE), len(SHAPES)
+    return [Entry(name, PALETTE[at % many], SHAPES[at // many % shapes]) for at, name in enumerate(names)]
 
 
-def by_name(field_: str, key: Sequence[tuple[str, str]]) -> Any:
+def by_name(field_: str, key: Sequence[Entry]) -> Any:
     """Colour by a name, as in the key."""
     alt = altair()
-    scale = alt.Scale(domain=[name for name, _ in key], range=[colour for _, colour in key])
-    return alt.Color(f"{field_}:N", title=None, scale=scale, legend=alt.Legend(columns=4) if len(key) > 1 else None)
+    scale = alt.Scale(domain=[one.label for one in key], range=[one.colour for one in key])
+    legend = alt.Legend(columns=_columns(key), labelLimit=WIDTH) if len(key) > 1 else None
+    return alt.Color(f"{field_}:N", title=None, scale=scale, legend=legend)
+
+
+def shape_by_name(field_: str, key: Sequence[Entry]) -> Any:
+    """Shape by a name, as in the key; without a legend, as the one of colours names them."""
+    alt = altair()
+    scale = alt.Scale(domain=[one.label for one in key], range=[one.shape for one in key])
+    return alt.Shape(f"{field_}:N", scale=scale, legend=None)
+
+
+def _columns(key: Sequence[Entry]) -> int:
+    """As many as fit beside each other in a file of its own."""
+    return max(1, min(4, WIDTH // (24 + 7 * max(len(one.label) for one in key))))
 
 
 def thin(rows: Rows, most: int) -> Rows:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sublayer.runs import Run
+from sublayer.runs.metrics import comparable
 
 Line = dict[str, float]
 
@@ -54,7 +55,7 @@ class History:
 
     @property
     def best(self) -> Line:
-        return min(self.valid, key=lambda line: line["valid_loss"], default={})
+        return dict(min(comparable(self.valid), key=lambda line: line["valid_loss"], default={}))
 
     @property
     def last(self) -> Line:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import Any
@@ -31,6 +32,12 @@ def tag(name: str, /, *inside: str | Iterable[str], **attributes: str | int | fl
 def join(*inside: str | Iterable[str]) -> Markup:
     """Pieces one after the other, each escaped unless it is markup."""
     return Markup("".join(text(one) if isinstance(one, str) else join(*one) for one in inside))
+
+
+def breakable(name: str) -> Markup:
+    """A path or a candidate's name that may go on in a new line behind a slash and before a #."""
+    pieces = re.split(r"(?<=/)|(?=#)", name)
+    return join(piece for pair in zip(pieces, [tag("wbr")] * len(pieces), strict=True) for piece in pair)
 
 
 def text(words: str) -> Markup:

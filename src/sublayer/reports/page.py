@@ -8,19 +8,25 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import groupby
 from typing import Any
 
-from sublayer.reports.charts import Figure
+from sublayer.reports.charts import GREY, Figure
 from sublayer.reports.markup import Markup, data, tag
 from sublayer.reports.section import Section, command, key
 
 LANGUAGE = "en"
 MODERN = "6.4"
 """Of Vega-Lite, as vl-convert names it."""
+TITLE = 100
+"""Characters of a line above a picture."""
+GLYPHS = {"ring": "○", "diamond": "◇", "line": "—", "dashes": "- -", "circle": "●"}
+"""Marks of a key, where the chart has no legend for them."""
 
 
 def page(sections: Sequence[Section], problems: Sequence[str], folders: Sequence[str]) -> str:
@@ -70,11 +76,21 @@ def specification(figure: Figure) -> dict[str, Any]:
     return spec
 
 
+def titled(figure: Figure) -> dict[str, Any]:
+    """The specification of a picture that stands alone, with its title, its note and its key."""
+    spec = specification(figure)
+    key = ";  ".join(f"{GLYPHS.get(one.shape, '■')} {one.label}" for one in figure.key if not figure.has_legend)
+    lines = [line for words in (figure.note, key) for line in textwrap.wrap(words, TITLE)]
+    quiet = {"color": GREY, "subtitleColor": GREY, "subtitleFontSize": 11, "fontSize": 14, "subtitlePadding": 6}
+    return {**spec, "title": {"text": figure.title, "subtitle": lines, "anchor": "start", "offset": 14, **quiet}}
+
+
 def _hush(spec: dict[str, Any]) -> None:
     """Leave out the legends of names."""
     for view in (spec, *spec.get("layer", ())):
-        if view.get("encoding", {}).get("color", {}).get("type") == "nominal":
-            view["encoding"]["color"]["legend"] = None
+        colour = view.get("encoding", {}).get("color", {})
+        if colour.get("type") == "nominal" and colour.get("scale"):  # without a scale it is a colour, not a name
+            colour["legend"] = None
 
 
 def _title(sections: Sequence[Section]) -> str:
@@ -92,7 +108,10 @@ def _header(sections: Sequence[Section], problems: Sequence[str]) -> Markup:
 
 
 def _section(number: int, section: Section, charts: Charts) -> Markup:
-    pieces = (_figure(piece, charts) if isinstance(piece, Figure) else piece for piece in section.body)
+    pieces: list[Markup] = []
+    for drawn, group in groupby(section.body, key=lambda piece: isinstance(piece, Figure)):
+        made = [_figure(piece, charts) if isinstance(piece, Figure) else piece for piece in group]
+        pieces += [tag("div", made, class_="figures")] if drawn else made
     return tag("section", tag("h2", section.title), pieces, id=f"part-{number + 1}")
 
 

@@ -1,19 +1,44 @@
-"""Pareto charts: all that was tried as pale dots, the front as a step line, a third objective as colour and size."""
+"""Pareto charts: all that was tried as pale dots, the front as a step line, a third objective as colour and size.
+
+Beside a predicted dot stands a ring where the model was measured; a diamond marks a trained model, dashes a limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from sublayer.nas.pareto import front as front_of
-from sublayer.reports.charts import ACCENT, PALE, RAMP, Figure, Rows, altair, axis, look, table, thin
-from sublayer.reports.units import Scale
+from sublayer.reports.charts import (
+    ACCENT,
+    GREY,
+    PALE,
+    PALETTE,
+    RAMP,
+    WARNING,
+    Entry,
+    Figure,
+    Rows,
+    altair,
+    axis,
+    look,
+    table,
+    thin,
+)
+from sublayer.reports.units import DIGITS, Scale, amount
 from sublayer.runs.wording import plural
 
+Axes = dict[str, dict[str, Any]]
+"""Of x and y: scale and title."""
 DOTS = 4000
 """Most trials in a chart; more make the page larger, but show no more."""
+PREDICTED = ("latency", "memory")
+"""Figures of a candidate that are predicted, and measured later; all others are counted or scored."""
+FAR = 1.5
+"""A limit that is more than so many times the largest value is named below the chart instead of drawn."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +53,11 @@ class ParetoAxis:
     def better(self) -> str:
         return "more is better" if self.maximize else "less is better"
 
+    @property
+    def label(self) -> str:
+        """`latency, predicted (ms)`."""
+        return self.scale.called("predicted" if self.name in PREDICTED else "")
+
     def cost(self, value: float) -> float:
         return -value if self.maximize else value
 
@@ -38,6 +68,16 @@ class Point:
     layout: str
     values: Sequence[float]
     """One an objective."""
+    name: str = ""
+    """As commands take it: `searches/first#17`."""
+    spec: str = ""
+    """The model in a line."""
+    measured: Sequence[float | None] = ()
+    """One an objective, None where it is not measured; empty where nothing is."""
+    above: bool = False
+    """Whether a measured figure is above its limit."""
+    trained: str = ""
+    """Where, and how well; empty where it is not."""
 
 
 def nondominated(points: Sequence[Point], axes: Sequence[int], objectives: Sequence[ParetoAxis]) -> list[Point]:
@@ -56,60 +96,176 @@ def pairs(objectives: Sequence[ParetoAxis], front: Sequence[Point]) -> list[tupl
     return made + [pair for pair in rest if len(nondominated(front, pair, objectives)) > 2]
 
 
-def figures(objectives: Sequence[ParetoAxis], front: Sequence[Point], trials: Sequence[Point], of: int) -> list[Figure]:
-    """One for each pair; `of`: how many were tried, of which `trials` are at hand."""
-    dots = thin([_shown(one, objectives) for one in trials], DOTS)
-    return [_figure(objectives, front, dots, of, pair) for pair in pairs(objectives, front)]
+@dataclass(frozen=True)
+class Front:
+    """What a search found, for its charts."""
+
+    objectives: Sequence[ParetoAxis]
+    points: Sequence[Point]
+    trials: Sequence[Point] = ()
+    tried: int = 0
+    """How many there were, of which `trials` are at hand."""
+    limits: Mapping[str, float] | None = None
+    folder: str = ""
+    """Put before # and a number, it is a candidate's name."""
+    budget: Point | None = None
+    """The model whose latency is the limit."""
 
 
-def _figure(
-    objectives: Sequence[ParetoAxis], front: Sequence[Point], dots: Rows, of: int, pair: tuple[int, int]
-) -> Figure:
-    alt = altair()
+def figures(front: Front) -> list[Figure]:
+    """One for each pair of objectives."""
+    dots = thin([_shown(one, front.objectives) for one in front.trials], DOTS)
+    return [_figure(front, dots, pair) for pair in pairs(front.objectives, front.points)]
+
+
+def _figure(front: Front, dots: Rows, pair: tuple[int, int]) -> Figure:
+    alt, objectives = altair(), front.objectives
     up, along = objectives[pair[0]], objectives[pair[1]]
-    third = [objective for at, objective in enumerate(objectives) if at not in pair][:1]
-    points = [_shown(one, objectives) for one in front]
-    where = {
-        "x": alt.X(_field(pair[1]), **axis(along.scale, _column(dots + points, pair[1]), f", {along.better}")),
-        "y": alt.Y(_field(pair[0]), **axis(up.scale, _column(dots + points, pair[0]), f", {up.better}")),
-    }
-    tips = [alt.Tooltip(_field(at), title=one.scale.label, format=",.4~f") for at, one in enumerate(objectives)]
-    tooltip = [alt.Tooltip("number:Q", title="trial"), *tips]
-    edge = [_shown(one, objectives) for one in nondominated(front, pair, objectives)]
-    step = "step-before" if along.maximize else "step-after"
+    third = [at for at in range(len(objectives)) if at not in pair][:1]
+    points = [_shown(one, objectives) for one in front.points]
+    limits = _limits(front, dots + points, pair)
+    seen = dots + points + [_measured(one, objectives) for one in front.points if one.measured]
+    budget = [_shown(front.budget, objectives)] if front.budget else []
+    seen += budget
+    values = [[*_column(seen, at), *(one["at"] for one in limits if one["axis"] == at)] for at in pair]
+    axes = {"x": _axis(along, values[1]), "y": _axis(up, values[0])}
+    where = _where(axes, _field(pair[1]), _field(pair[0]))
+    tips = [alt.Tooltip("name:N", title="model")]
+    tips += [alt.Tooltip(_field(at), title=one.label, format=DIGITS) for at, one in enumerate(objectives)]
     layers = []
     if dots:
-        pale = alt.Chart(table(dots)).mark_circle(size=14, color=PALE, opacity=0.35)
-        layers.append(pale.encode(**where, tooltip=tooltip))
+        named = f"{json.dumps(front.folder + '#')} + datum.number"
+        pale = alt.Chart(table(dots)).transform_calculate(name=named).mark_circle(size=14, color=PALE, opacity=0.35)
+        layers.append(pale.encode(**where, tooltip=tips))
+    layers += [_rule(one, axes) for one in limits if one["at"] is not None]
+    edge = [_shown(one, objectives) for one in nondominated(front.points, pair, objectives)]
+    step = "step-before" if along.maximize else "step-after"
     layers.append(alt.Chart(table(edge)).mark_line(color=ACCENT, strokeWidth=1.5, interpolate=step).encode(**where))
+    layers += _readings(front, axes, pair)
     on = alt.Chart(table(points)).mark_circle(opacity=0.95, size=64, color=ACCENT)
-    coloured = {}
-    if third:
-        at, name = objectives.index(third[0]), third[0].scale.label
-        ramp = alt.Scale(range=list(RAMP), zero=False)
-        coloured["color"] = alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(gradientLength=160))
-        coloured["size"] = alt.Size(_field(at), title=name, scale=alt.Scale(range=[36, 150], zero=False))
-    layers.append(on.encode(**where, **coloured, tooltip=[*tooltip, alt.Tooltip("layout:N", title="layout")]))
+    tips += [alt.Tooltip(f"{name}:N", title=name) for name in ("spec", "trained") if any(name in row for row in points)]
+    layers.append(on.encode(**where, **_third(objectives, third), tooltip=tips))
+    if trained := [row for row in points if "trained" in row]:
+        diamonds = alt.Chart(table(trained)).mark_point(shape="diamond", size=260, color=PALETTE[1], strokeWidth=2.5)
+        layers.append(diamonds.encode(**where, tooltip=tips))
+    if budget:
+        square = alt.Chart(table(budget)).mark_point(shape="square", size=90, color=WARNING, filled=True, opacity=1)
+        layers.append(square.encode(**where, tooltip=tips))
     title = f"{up.scale.title} against {along.scale.title}"
     return Figure(
         f"front-{up.name}-{along.name}".replace("_", "-"),
         title[0].upper() + title[1:],
-        _note(front, dots, of, third),
+        _note(front, third, limits),
         look(alt.layer(*layers), 360),
+        _key(front, dots, limits),
+        has_legend=False,
     )
 
 
-def _note(front: Sequence[Point], dots: Rows, of: int, third: Sequence[ParetoAxis]) -> str:
-    tried = f"Pale: {len(dots):,} of {plural(of, 'model')} tried, within the limits. " if dots else ""
-    rest = f"; colour and size: {third[0].scale.title}" if third else ""
-    return f"{tried}Dots: the {len(front)} on the front in all objectives{rest}. Line: the front in these two."
+def _axis(one: ParetoAxis, values: Sequence[float | None]) -> dict[str, Any]:
+    return {**axis(one.scale, values), "title": f"{one.label}, {one.better}"}
+
+
+def _where(axes: Axes, x: str, y: str) -> dict[str, Any]:
+    """The channels of two fields, on the same axes in every layer."""
+    alt = altair()
+    return {"x": alt.X(x, **axes["x"]), "y": alt.Y(y, **axes["y"])}
+
+
+def _third(objectives: Sequence[ParetoAxis], third: Sequence[int]) -> dict[str, Any]:
+    """Colour and size by an objective that is on neither axis."""
+    if not third:
+        return {}
+    alt, at = altair(), third[0]
+    name, ramp = objectives[at].label, alt.Scale(range=list(RAMP), zero=False)
+    return {
+        "color": alt.Color(_field(at), title=name, scale=ramp, legend=alt.Legend(tickCount=4, titleLimit=300)),
+        "size": alt.Size(_field(at), scale=alt.Scale(range=[36, 150], zero=False), legend=None),
+    }
+
+
+def _limits(front: Front, rows: Rows, pair: tuple[int, int]) -> list[dict[str, Any]]:
+    """The limits on the two axes, and whether they are near enough to be drawn."""
+    made = []
+    for at in pair:
+        one = front.objectives[at]
+        limit = one.scale.shown((front.limits or {}).get(one.name))
+        most = max((value for value in _column(rows, at) if value is not None), default=None)
+        if limit is not None and most is not None:
+            words = f"{one.scale.title} at most {amount(one.name, (front.limits or {})[one.name])}"
+            made.append({"axis": at, "at": limit if limit <= FAR * most else None, "words": words, "up": at == pair[0]})
+    return made
+
+
+def _rule(limit: dict[str, Any], axes: Axes) -> Any:
+    """A limit as a line across the chart."""
+    alt = altair()
+    rule = alt.Chart(table([{"at": limit["at"], "limit": limit["words"]}]))
+    rule = rule.mark_rule(color=WARNING, strokeDash=[5, 4], strokeWidth=1.5)
+    side = "y" if limit["up"] else "x"
+    return rule.encode(**{side: _where(axes, "at:Q", "at:Q")[side]}, tooltip=[alt.Tooltip("limit:N", title="limit")])
+
+
+def _readings(front: Front, axes: Axes, pair: tuple[int, int]) -> list[Any]:
+    """A ring where a model was measured, with a line from what was predicted."""
+    alt = altair()
+    rows = []
+    for one in front.points:
+        if any(value is not None for at, value in enumerate(one.measured) if at in pair):
+            found = _measured(one, front.objectives)
+            rows.append({**_shown(one, front.objectives), "x2": found[f"o{pair[1]}"], "y2": found[f"o{pair[0]}"]})
+            rows[-1]["ring"] = WARNING if one.above else GREY
+    if not rows:
+        return []
+    base, colour = alt.Chart(table(rows)), alt.Color("ring:N", scale=None)
+    where = _where(axes, _field(pair[1]), _field(pair[0]))
+    tips = [alt.Tooltip("name:N", title="model")]
+    for side, at in (("x", pair[1]), ("y", pair[0])):
+        one = front.objectives[at]
+        if one.name in PREDICTED:
+            tips.append(alt.Tooltip(f"{side}2:Q", title=one.scale.called("measured"), format=DIGITS))
+            tips.append(alt.Tooltip(_field(at), title=one.label, format=DIGITS))
+    return [
+        base.mark_rule(opacity=0.6).encode(**where, x2="x2:Q", y2="y2:Q", color=colour),
+        base.mark_point(size=70, strokeWidth=1.8).encode(**_where(axes, "x2:Q", "y2:Q"), color=colour, tooltip=tips),
+    ]
+
+
+def _key(front: Front, dots: Rows, limits: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    made = [Entry("tried", PALE, "circle")] if dots else []
+    made += [Entry("on the front, predicted", ACCENT, "circle"), Entry("the front in these two", ACCENT, "line")]
+    if any(one.measured and not one.above for one in front.points):
+        made.append(Entry("measured", GREY, "ring"))
+    if any(one.measured and one.above for one in front.points):
+        made.append(Entry("measured, above a limit", WARNING, "ring"))
+    if any(one.trained for one in front.points):
+        made.append(Entry("trained", PALETTE[1], "diamond"))
+    if front.budget:
+        made.append(Entry("the model that sets the budget, measured", WARNING, "square"))
+    return made + [Entry(f"limit: {one['words']}", WARNING, "dashes") for one in limits if one["at"] is not None]
+
+
+def _note(front: Front, third: Sequence[int], limits: Sequence[Mapping[str, Any]]) -> str:
+    dots = min(len(front.trials), DOTS)
+    tried = f"Pale: {dots:,} of {plural(front.tried, 'model')} tried, within the limits. " if dots else ""
+    rest = f"; colour and size: {front.objectives[third[0]].scale.title}" if third else ""
+    far = "".join(f" Beyond the chart: {one['words']}." for one in limits if one["at"] is None)
+    return f"{tried}Dots: the {len(front.points)} on the front in all objectives{rest}.{far}"
 
 
 def _shown(one: Point, objectives: Sequence[ParetoAxis]) -> dict[str, Any]:
     """In the units of the axes, under names that need no quoting."""
     figures = [objective.scale.shown(value) for objective, value in zip(objectives, one.values, strict=True)]
-    layout = {"layout": one.layout} if one.layout else {}
-    return {"number": one.number, **layout, **{f"o{at}": value for at, value in enumerate(figures)}}
+    words = {"name": one.name, "spec": one.spec, "trained": one.trained}
+    told = {name: value for name, value in words.items() if value}
+    return {"number": one.number, **told, **{f"o{at}": value for at, value in enumerate(figures)}}
+
+
+def _measured(one: Point, objectives: Sequence[ParetoAxis]) -> dict[str, Any]:
+    """As measured; predicted where there is no measurement."""
+    figures = zip(objectives, one.measured, one.values, strict=True)
+    found = [objective.scale.shown(predicted if value is None else value) for objective, value, predicted in figures]
+    return {f"o{at}": value for at, value in enumerate(found)}
 
 
 def _field(at: int) -> str:

@@ -12,7 +12,7 @@ from sublayer.files.atomic import writing
 from sublayer.reports import blocks
 from sublayer.reports.assemble import build
 from sublayer.reports.charts import altair
-from sublayer.reports.page import MODERN, page, specification
+from sublayer.reports.page import MODERN, page, titled
 from sublayer.reports.section import Section
 
 SAMPLE = 120
@@ -79,7 +79,7 @@ def _pictures(
     if png is None and svg is None:
         return
     for name, figure in _named(sections, with_folder=True):
-        spec = specification(figure)
+        spec = titled(figure)
         if svg is not None:
             yield svg, f"{name}.svg", vl_convert.vegalite_to_svg(spec, vl_version=MODERN).encode()
         if png is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from sublayer import executors
 from sublayer.comparison import ComparisonRow, compare
 from sublayer.comparison.interval import Interval, SeedInterval, verdict
-from sublayer.comparison.job import OnStart
+from sublayer.comparison.job import OnPhase, OnStart
 from sublayer.reproduction.claim import Claim, Finding, find
 from sublayer.reproduction.result import ClaimResult, FindingResult, FindingRow, Order, Tie
 
@@ -25,6 +25,7 @@ def reproduce(
     seeds: Sequence[int] = (0, 1, 2),
     pool: executors.Pool | None = None,
     on_start: OnStart = lambda request, folder: None,
+    on_phase: OnPhase = lambda phase, done, total: None,
 ) -> ClaimResult:
     """Run a paper's claim again, or continue it; changes: to its sizes and its budget, for all variants.
 
@@ -45,6 +46,7 @@ def reproduce(
         setting=asked.setting,
         pool=pool,
         on_start=on_start,
+        on_phase=on_phase,
     )
     result = ClaimResult(
         claim=asked.name,

@@ -41,6 +41,16 @@ class Lines:
                 if line.endswith(b"\n"):
                     yield self._read(line)
 
+    def since(self, size: int) -> tuple[list[dict[str, Any]], int]:
+        """Lines after the first `size` bytes, and the number of bytes at which the last whole one ends."""
+        if not self.path.exists():
+            return [], size
+        with open(self.path, "rb") as file:
+            file.seek(size)
+            added = file.read()
+        whole = added[: added.rfind(b"\n") + 1]
+        return [self._read(line) for line in whole.splitlines()], size + len(whole)
+
     @property
     def size(self) -> int:
         """Bytes written."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 VALID = "valid_"
+SAMPLE = VALID + "batches"
+"""Where a line has it, its figures are of a sample of valid: so many batches."""
 OWN = ("step", "tokens", "rate", "norm")
 
 
@@ -40,6 +42,8 @@ class ValidLine:
     tokens: int
     figures: Mapping[str, float]
     """`loss`, and what else the objective measures."""
+    batches: int | None = None
+    """Batches of a sample that was evaluated; None: all that is evaluated at the end."""
 
     @property
     def loss(self) -> float:
@@ -47,7 +51,8 @@ class ValidLine:
 
     def dump(self) -> dict[str, Any]:
         figures = {VALID + name: value for name, value in self.figures.items()}
-        return {"step": self.step, "tokens": self.tokens, **figures}
+        sample = {} if self.batches is None else {SAMPLE: self.batches}
+        return {"step": self.step, "tokens": self.tokens, **figures, **sample}
 
 
 MetricsLine = TrainLine | ValidLine
@@ -65,11 +70,19 @@ def read_line(line: Mapping[str, Any]) -> MetricsLine | None:
     step, tokens = int(numbers["step"]), int(numbers["tokens"])
     figures = {name.removeprefix(VALID): value for name, value in numbers.items() if name.startswith(VALID)}
     if "loss" in figures:
-        return ValidLine(step, tokens, figures)
+        batches = figures.pop("batches", None)
+        return ValidLine(step, tokens, figures, None if batches is None else int(batches))
     losses = {name: value for name, value in numbers.items() if name not in OWN}
     if "loss" not in losses:
         return None
     return TrainLine(step, tokens, numbers.get("rate", math.nan), losses, numbers.get("norm", math.nan))
+
+
+def comparable(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of lines of a run, those with scores that may be compared with each other and with other runs': on all that is
+    evaluated at the end; those on a sample, as long as there are no others."""
+    scored = [line for line in lines if VALID + "loss" in line]
+    return [line for line in scored if SAMPLE not in line] or scored
 
 
 def is_number(value: Any) -> bool:

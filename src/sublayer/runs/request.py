@@ -9,6 +9,9 @@ from typing import Any
 
 from sublayer.runs.sealed_json import short
 
+AUTO, FINAL_TOKENS = "auto", 100_000
+"""train.eval_tokens where it is not given, and the number of tokens that are then evaluated at the end."""
+
 
 @dataclass(frozen=True)
 class TrainingRequest:
@@ -19,6 +22,10 @@ class TrainingRequest:
     text: str | None
     """The hash of the prepared data."""
     train: Mapping[str, Any]
+    origin: str | None = None
+    """The name of the model that was asked for: a paper, a file, a run, or a candidate of a search."""
+    plugins: tuple[str, ...] = ()
+    """Modules outside the package whose kinds its configs have."""
 
     @classmethod
     def read(cls, asked: Mapping[str, Any], path: Path) -> TrainingRequest:
@@ -32,7 +39,12 @@ class TrainingRequest:
         text = asked.get("text")
         if text is not None and not isinstance(text, str):
             raise ValueError(f"{path}: text is {short(text)}, expected a hash; it was damaged or edited, put it back")
-        return cls(asked["model"], asked["data"], text, asked["train"])
+        origin, plugins = asked.get("origin"), asked.get("plugins") or []
+        if not isinstance(origin, str | None):
+            raise ValueError(f"{path}: origin is {short(origin)}, expected a name; it was edited, put it back")
+        if not isinstance(plugins, list) or not all(isinstance(one, str) for one in plugins):
+            raise ValueError(f"{path}: plugins is {short(plugins)}, expected modules; it was edited, put it back")
+        return cls(asked["model"], asked["data"], text, asked["train"], origin, tuple(plugins))
 
     @property
     def length(self) -> int:
@@ -46,8 +58,8 @@ class TrainingRequest:
 
     @property
     def eval_tokens(self) -> int | None:
-        """Tokens of valid that are scored during training; None: all."""
-        return self.train["eval_tokens"]
+        """Tokens of valid that are scored at the end of a training; None: all."""
+        return FINAL_TOKENS if self.train["eval_tokens"] == AUTO else self.train["eval_tokens"]
 
     @property
     def objective(self) -> Any:

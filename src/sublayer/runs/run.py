@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sublayer.data import Data, Tokenizer
 from sublayer.nn.model import Model
+from sublayer.plugins import hinting
 from sublayer.runs import checkpoint, sealed_json
 from sublayer.runs.checkpoint import Checkpoint, DamagedError
 from sublayer.runs.lines import Lines
@@ -20,6 +22,8 @@ from sublayer.runs.wording import command
 
 SEALED = ("model", "text", "train")
 """What the checksum covers. The data may move to another path: the text is known by its hash."""
+NOTED = ("origin", "plugins")
+"""What a run notes beside its request, where it is known: older runs have neither."""
 ASKED, ENVIRONMENT, TOKENIZER, CHECKPOINTS = "run.json", "environment.json", "tokenizer.json", "checkpoints"
 
 
@@ -29,7 +33,10 @@ class Run:
 
     @classmethod
     def create(cls, path: Path | str, asked: dict[str, Any], environment: dict[str, Any], tokenizer: Tokenizer) -> Run:
-        """asked: model, data, text and train as plain JSON. run.json, which makes the folder a run, is written last."""
+        """asked: model, data, text and train as plain JSON, and what is NOTED.
+
+        run.json, which makes the folder a run, is written last.
+        """
         run = cls(Path(path))
         run.refuse_taken()
         with run.held():
@@ -85,6 +92,7 @@ class Run:
                 f"What can change does so by {command('resume', self.path)} train.steps=…; by hand, only data can"
             )
         found = {name: asked.get(name) for name in (*SEALED, "data")}
+        found |= {name: asked[name] for name in NOTED if name in asked}
         TrainingRequest.read(found, self.path / ASKED)  # refuses wrong types
         return found
 
@@ -95,15 +103,18 @@ class Run:
 
     @cached_property
     def model_config(self) -> Model.Config:
-        return Model.Config.parse(self.asked["model"], f"{self.path / ASKED}: model")
+        with hinting(self.request.plugins):
+            return Model.Config.parse(self.asked["model"], f"{self.path / ASKED}: model")
 
     @cached_property
     def data_config(self) -> Data.Config:
-        return Data.Config.parse(self.asked["data"], f"{self.path / ASKED}: data")
+        with hinting(self.request.plugins):
+            return Data.Config.parse(self.asked["data"], f"{self.path / ASKED}: data")
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.path / TOKENIZER)
+        with hinting(self.request.plugins):
+            return Tokenizer.load(self.path / TOKENIZER)
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -116,6 +127,12 @@ class Run:
     @property
     def clock(self) -> Lines:
         return Lines(self.path / "clock.jsonl")
+
+    def add_time(self, step: int, seconds: float) -> None:
+        """A line of the clock: seconds of training after a step, and the time of day. Metrics have no times in them, so
+        that a run which is resumed has the same ones."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.clock.add({"step": step, "seconds": round(seconds, 3), "time": now})
 
     @property
     def seconds(self) -> float:

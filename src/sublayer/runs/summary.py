@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sublayer.runs.metrics import ValidLine, read_lines
+from sublayer.runs.metrics import ValidLine, comparable, read_lines
 from sublayer.runs.run import Run, find
 
 
@@ -55,7 +55,8 @@ def attempt(run: Run, read: Callable[[Run], Any]) -> Any:
 
 def summarise(run: Run) -> RunSummary:
     lines = read_lines(run.metrics)
-    best = min((line for line in lines if isinstance(line, ValidLine)), key=lambda line: line.loss, default=None)
+    scored = [line for line in read_lines(comparable(run.metrics)) if isinstance(line, ValidLine)]
+    best = min(scored, key=lambda line: line.loss, default=None)
     stacks, steps = run.model_config.stacks, run.request.train.get("steps")
     return RunSummary(
         run=str(run.path),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
 
 from sublayer.nn.config import Config, Count, Positive, Rate
 from sublayer.objectives import Objective
+from sublayer.runs.request import AUTO, FINAL_TOKENS
 from sublayer.training.optimizer import AdamW, Optimizer
 from sublayer.training.schedule import Cosine, Schedule
 
@@ -17,6 +19,18 @@ MOST = 2**53
 Number = Annotated[Count, Field(le=MOST)]
 NotNegative = Annotated[int, Field(ge=0, le=MOST)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class OrAuto:
+    """Makes `auto` a value of a number's field. A union of types would name its branches in messages."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any, number: core_schema.ValidatorFunctionWrapHandler) -> Any:
+            return value if value == AUTO else number(value)
+
+        plain = core_schema.plain_serializer_function_ser_schema(lambda value: value)
+        numbers = handler.generate_schema(Number | None)
+        return core_schema.no_info_wrap_validator_function(check, numbers, serialization=plain)
 
 
 class TrainConfig(Config, tag="train"):
@@ -70,11 +84,12 @@ class TrainConfig(Config, tag="train"):
     log_every: Number = 10
     """Steps between lines of metrics."""
     eval_every: Number | None = None
-    """Steps between evaluations on valid; null: a tenth of the steps, or 100."""
-    eval_tokens: Number | None = 100_000
-    """Tokens of valid that are evaluated; null: all."""
+    """Steps between evaluations on valid; null: a tenth of the steps, at least 2, or 100."""
+    eval_tokens: Annotated[int | Literal["auto"] | None, OrAuto()] = "auto"
+    """Tokens of valid that are evaluated; null: all. auto: 100,000 at the end, and on the way a fixed sample of them,
+    so small that evaluations take at most a fifth of the work."""
     save_every: Number | None = None
-    """Steps between checkpoints; null: as eval_every."""
+    """Steps between checkpoints; null: as eval_every, or a tenth of the steps, or 100."""
     keep: Number = 2
     """Number of checkpoints to keep, besides the best."""
     patience: Number | None = None
@@ -107,11 +122,26 @@ class TrainConfig(Config, tag="train"):
 
     @property
     def evaluates_every(self) -> int:
-        return self.eval_every or (max(1, self.steps // 10) if self.steps else 100)
+        return self.eval_every or (self.tenth_of(self.steps) if self.steps else 100)
+
+    def tenth_of(self, steps: int) -> int:
+        """Steps between evaluations, of which there are to be about ten."""
+        # Beside a single step, even one batch of valid is more than a fifth of the work.
+        return max(2 if self.eval_tokens == AUTO else 1, steps // 10)
+
+    @property
+    def final_tokens(self) -> int | None:
+        """Tokens of valid that are evaluated at the end; None: all."""
+        return FINAL_TOKENS if self.eval_tokens == AUTO else self.eval_tokens
+
+    @property
+    def samples_valid(self) -> bool:
+        """Whether evaluations on the way read a sample of what is evaluated at the end."""
+        return self.eval_tokens == AUTO
 
     @property
     def saves_every(self) -> int:
-        return self.save_every or self.evaluates_every
+        return self.save_every or self.eval_every or (max(1, self.steps // 10) if self.steps else 100)
 
     def length_at(self, step: int, longest: int) -> int:
         """Tokens in a row at a step, where rows grow to `longest`."""

@@ -13,6 +13,7 @@ import torch
 from sublayer.data import Data, prepare
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
+from sublayer.plugins import hinting, modules_of
 from sublayer.runs import Checkpoint, Notes, Run, environment
 from sublayer.runs.environment import differences
 from sublayer.runs.run import ASKED
@@ -22,7 +23,7 @@ from sublayer.training.budget import Stopwatch
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World, find_device, started
 from sublayer.training.loop import train_on
-from sublayer.training.reporters import ProgressReporter, TensorBoard, make_reporter
+from sublayer.training.reporters import ProgressReporter, TensorBoard
 from sublayer.training.trainee import Trainee, make_batches
 from sublayer.training.vocabulary import fit_vocab
 
@@ -41,13 +42,17 @@ def train(
     changes: Mapping[str, Any] | None = None,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
+    reporter: ProgressReporter | None = None,
+    origin: str | None = None,
 ) -> Run:
-    """Train a model on a text or a task, in a new folder; it takes their vocabulary, then `changes` are made to it."""
+    """Train a model on a text or a task, in a new folder; it takes their vocabulary, then `changes` are made to it.
+
+    origin: the name of the model, which the run notes.
+    """
     settings = config or TrainConfig()
     prepared = prepare_for(model, data, out, settings, processes)
-    run = begin(model, data, out, settings, changes or {}, processes, prepared=prepared)
-    return resume(run, processes=processes, plugins=plugins, quiet=quiet, prepared=prepared)
+    run = begin(model, data, out, settings, changes or {}, processes, prepared=prepared, origin=origin)
+    return resume(run, processes=processes, plugins=plugins, reporter=reporter, prepared=prepared)
 
 
 def prepare_for(
@@ -73,10 +78,11 @@ def begin(
     processes: int = 1,
     *,
     prepared: Data | None = None,
+    origin: str | None = None,
 ) -> Run:
     """The folder of a run that has not taken a step. The request is checked before the folder is made.
 
-    prepared: what `prepare_for` gave for the same request.
+    prepared: what `prepare_for` gave for the same request. origin: the name of the model, if it has one.
     """
     text = prepare_for(model, data, out, config, processes) if prepared is None else prepared
     model = fit_vocab(model, changes, text, config.objective)
@@ -93,6 +99,8 @@ def begin(
     if config.threads:
         torch.set_num_threads(config.threads)
     asked = {"model": model.dump(), "data": text.config.dump(), "text": text.hash, "train": config.dump()}
+    asked |= {"origin": origin} if origin else {}
+    asked |= {"plugins": used} if (used := modules_of(model, text.config, config)) else {}
     here = environment(world.device, processes)
     if processes > 1:
         here["threads"] = config.threads or launch.threads(processes)
@@ -106,17 +114,17 @@ def resume(
     step: int | None = None,
     processes: int = 1,
     plugins: Sequence[str] = (),
-    quiet: bool | None = None,
     prepared: Data | None = None,
     reporter: ProgressReporter | None = None,
 ) -> Run:
     """Continue a run from its last checkpoint, or from the one after `step` steps, to the end of its budget.
 
     changes: to train's fields that may change on the way, such as a larger `steps`. plugins: modules that other
-    processes must import, too. prepared: the run's data, where the caller has it. reporter: instead of a bar or JSON.
+    processes must import, too. prepared: the run's data, where the caller has it.
     """
     run = run if isinstance(run, Run) else Run.open(run)
-    config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
+    with hinting(run.request.plugins):
+        config = TrainConfig.parse(run.asked["train"], f"{run.path / ASKED}: train")
     if changes:
         config = changed(run, config, changes)
         check_further(run, config, step, processes)
@@ -125,10 +133,10 @@ def resume(
     if processes > 1:
         with run.held():
             pass  # raises at once if another process holds it
-        launch.launch(run.path, processes, step, plugins, quiet)
+        launch.launch(run.path, processes, step, plugins, reporter or ProgressReporter())
         return run
-    with launch.reporting():
-        return _train_here(run, config, step, reporter or make_reporter(quiet), prepared)
+    with launch.reporting() as to_launcher:
+        return _train_here(run, config, step, to_launcher or reporter or ProgressReporter(), prepared)
 
 
 def _train_here(
@@ -157,7 +165,7 @@ def _resume(
         run.clock.mend()
     watch = Stopwatch(run.seconds)
     if world.main:
-        reporter.start(title(run, data, trainee))
+        reporter.start(title(run, data, trainee), config.steps, trainee.progress.tokens, watch.seconds)
     begun = trainee.progress.step
     try:
         ended = train_on(trainee, run, config, data, world, watch, reporter)

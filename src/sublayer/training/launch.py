@@ -1,8 +1,8 @@
 """Several processes on this machine, by PyTorch's launcher: if one dies, all start again from the last checkpoint.
 
 What PyTorch prints (its banner, tracebacks, lost connections) goes to RUN/processes.log. What a user should know goes
-through a file of messages: the processes append warnings and the reasons why they ended, and the process that launched
-them reports those. An error that would come again stops them at once; after others they are started again.
+through a file of messages: the processes append their progress, warnings and the reasons why they ended, and the one
+that launched them reports those. An error that would come again stops them at once; after others they start again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import Any, BinaryIO, NoReturn
 
 import torch
 import torch.distributed as dist
-from rich.console import Console
 
 from sublayer.runs import Lines
+from sublayer.training.relay import Relay, repeat
+from sublayer.training.reporters import ProgressReporter
 
 log = logging.getLogger("sublayer.training")
 
@@ -59,54 +60,52 @@ def threads(processes: int) -> int:
     return int(wanted) if wanted.isdigit() else max(1, torch.get_num_threads() // processes)
 
 
-def command(
-    run: Path, processes: int, step: int | None = None, plugins: Sequence[str] = (), quiet: bool = False
-) -> list[str]:
+def command(run: Path, processes: int, step: int | None = None, plugins: Sequence[str] = ()) -> list[str]:
     """The command that starts them; for more than one machine, see docs/distribution.md."""
     launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
     # By this address, since a machine's own name need not be known to its network.
     here = ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--local-addr=127.0.0.1"]
     chosen = [] if step is None else ["--step", str(step)]
     loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
-    silent = ["--quiet"] if quiet else []
-    resume = ["-m", "sublayer.cli", "resume", str(run), *chosen, *loaded, *silent]
+    resume = ["-m", "sublayer.cli", "resume", str(run), *chosen, *loaded, "--quiet"]
     return [*launcher, *here, f"--max-restarts={RESTARTS}", *resume]
 
 
-def launch(
-    run: Path, processes: int, step: int | None = None, plugins: Sequence[str] = (), quiet: bool | None = None
-) -> None:
+def launch(run: Path, processes: int, step: int | None, plugins: Sequence[str], reporter: ProgressReporter) -> None:
     """Train in so many processes and wait for their end; they stop when this one is stopped."""
-    words = command(run, processes, step, plugins, bool(quiet))
+    words = command(run, processes, step, plugins)
     with TemporaryDirectory(prefix="sublayer-") as folder, open(run / LOG, "wb") as noise:
         messages = Lines(Path(folder) / "messages.jsonl")
         variables = {MESSAGES: str(messages.path), "OMP_NUM_THREADS": str(threads(processes))}
         with _stopped_by_signals(), _started(words, variables, noise) as child:
-            failures = _attend(child, messages)
+            try:
+                failures = _attend(child, messages, reporter)
+            finally:
+                reporter.stop()
     if child.returncode:
         raise ValueError(_describe(run, processes, failures))
     if not (run / LOG).stat().st_size:
         (run / LOG).unlink()
 
 
-def _attend(child: subprocess.Popen[bytes], messages: Lines) -> list[dict[str, Any]]:
+def _attend(child: subprocess.Popen[bytes], messages: Lines, reporter: ProgressReporter) -> list[dict[str, Any]]:
     """Report the messages of the processes until they end; returns why they failed, if they did."""
-    failures, seen, running = [], 0, True
+    failures, read, running = [], 0, True
     while running:
         try:
             child.wait(0.1)
             running = False
         except subprocess.TimeoutExpired:
             pass
-        lines = list(messages)
-        for line in lines[seen:]:
+        lines, read = messages.since(read)
+        for line in lines:
+            repeat(line, reporter)
             if "warning" in line:
                 log.warning("%s", line["warning"])
             if "refused" in line:
                 raise ValueError(line["refused"])
             if "failed" in line:
                 failures.append(line)
-        seen = len(lines)
     return failures
 
 
@@ -126,7 +125,6 @@ def _started(words: list[str], variables: dict[str, str], noise: BinaryIO) -> It
                 child.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 child.kill()
-            Console().show_cursor()  # hidden by the bar
 
 
 def _describe(run: Path, processes: int, failures: list[dict[str, Any]]) -> str:
@@ -161,19 +159,19 @@ def _stopped_by_signals() -> Iterator[None]:
 
 
 @contextmanager
-def reporting() -> Iterator[None]:
-    """In a process that `launch` started: write messages for it. Elsewhere, nothing."""
+def reporting() -> Iterator[ProgressReporter | None]:
+    """In a process that `launch` started: write messages for it, and yield the reporter that does. Elsewhere: None."""
     if MESSAGES not in os.environ:
-        yield
+        yield None
         return
     messages, attempt = Lines(Path(os.environ[MESSAGES])), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
     threading.Thread(target=_end_with_launcher, daemon=True).start()
     if os.environ.get("RANK") == "0":
-        logging.getLogger("sublayer").addHandler(_Relay(messages))
+        logging.getLogger("sublayer").addHandler(_Warnings(messages))
     else:
         os.dup2(2, 1)  # only the first process writes to standard output
     try:
-        yield
+        yield Relay(messages)
     except Exception as error:
         if isinstance(error, (ValueError, OSError, NotImplementedError)) and str(error):
             messages.add({"refused": str(error)})
@@ -183,7 +181,7 @@ def reporting() -> Iterator[None]:
         raise
 
 
-class _Relay(logging.Handler):
+class _Warnings(logging.Handler):
     """Warnings, as messages to the launcher."""
 
     def __init__(self, messages: Lines) -> None:

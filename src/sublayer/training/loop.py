@@ -15,7 +15,7 @@ from torch import Tensor
 from sublayer.data import Batch, Data
 from sublayer.data.permutation import mix
 from sublayer.runs import Run
-from sublayer.runs.metrics import MetricsLine, TrainLine, ValidLine
+from sublayer.runs.metrics import MetricsLine, TrainLine
 from sublayer.training import average, guard
 from sublayer.training.budget import Budget, Stopwatch
 from sublayer.training.config import TrainConfig
@@ -48,7 +48,7 @@ def train_on(
         recent.add(losses, norm)
         if not progress.first:  # a batch that asks for no answer has a loss of 0
             progress.first = world.mean(losses["loss"])
-        reporter.step(progress, budget)
+        reporter.step(progress, budget.spent(progress))
 
         ended = world.agree(budget.over(progress)) if config.minutes else budget.over(progress)
         scores = bool(ended) or progress.step % config.evaluates_every == 0
@@ -58,11 +58,16 @@ def train_on(
             guard.check(line.loss, line.norm, progress, config, saved=saved)
             record(run, world, reporter, line, watch)
         if scores and len(data.valid) > 1:
-            line = ValidLine(progress.step, progress.tokens, validate(trainee, config, data, world))
-            guard.check_score(line.loss, progress, config, saved)
-            progress.scored(line.loss)
-            record(run, world, reporter, line, watch)
+            reporter.evaluating()
+            found = validate(trainee, config, data, world, whole=bool(ended))
+            guard.check_score(found.figures["loss"], progress, config, saved)
+            progress.scored(found.compared)
+            record(run, world, reporter, found.line(progress), watch)
             ended = ended or (world.agree(budget.over(progress)) if config.minutes else budget.over(progress))
+            if ended and found.batches is not None:  # it ends for want of a better score, on a sample
+                reporter.evaluating()
+                found = validate(trainee, config, data, world, whole=True)
+                record(run, world, reporter, found.line(progress), watch)
         if saves or ended:
             trainee.save(run, world)
             saved = progress.step
@@ -137,5 +142,6 @@ def record(run: Run, world: World, reporter: ProgressReporter, line: MetricsLine
     """Write a line of metrics, and one of the clock beside it."""
     if world.main:
         run.metrics.add(line.dump())
-        run.clock.add({"step": line.step, "seconds": round(watch.seconds, 3)})
-        reporter.line(line)
+        seconds = watch.seconds
+        run.add_time(line.step, seconds)
+        reporter.line(line, seconds)

@@ -19,7 +19,6 @@ from torch import Tensor
 from sublayer.data import Data, prepare
 from sublayer.nn.model import Model
 from sublayer.runs import Progress, Run
-from sublayer.training.budget import Budget
 from sublayer.training.config import TrainConfig
 from sublayer.training.job import begin, resume
 from sublayer.training.reporters import ProgressReporter
@@ -62,11 +61,11 @@ def rehearse(model: Model.Config, data: Data.Config | None = None, **train: Any)
         with TemporaryDirectory(prefix="sublayer-rehearsal-") as folder, torch.random.fork_rng(devices=[]):
             prepared = prepare(data or _text(Path(folder)), folder=Path(folder) / "cache")
             runs = [begin(model, prepared.config, Path(folder) / name, config, {}, prepared=prepared) for name in "ab"]
-            resume(runs[0], quiet=True, prepared=prepared)
+            resume(runs[0], prepared=prepared)
             try:
                 resume(runs[1], prepared=prepared, reporter=_Killer())
             except Killed:
-                resume(Run.open(runs[1].path), quiet=True, prepared=prepared)
+                resume(Run.open(runs[1].path), prepared=prepared)
             (whole, lines), (resumed, again) = (_left(run) for run in runs)
             return Rehearsal(whole, resumed, lines, again)
     finally:
@@ -74,7 +73,7 @@ def rehearse(model: Model.Config, data: Data.Config | None = None, **train: Any)
 
 
 class _Killer(ProgressReporter):
-    def step(self, progress: Progress, budget: Budget) -> None:
+    def step(self, progress: Progress, spent: float) -> None:
         if progress.step == KILLED_AFTER:
             raise Killed
 

@@ -9,6 +9,7 @@ import pytest
 from sublayer import config, executors
 from sublayer.data import DataConfig
 from sublayer.nas.proxies import judging, table
+from sublayer.nas.proxies.records import ProxyRanking
 from sublayer.nas.proxies.study import Study, StudyReporter, StudyRequest
 from sublayer.nas.space import Space
 from sublayer.training import TrainConfig
@@ -60,13 +61,13 @@ def test_a_row_a_model_and_figures_of_every_proxy(study):
         lines = (study.path / "runs" / row["name"] / "metrics.jsonl").read_text().splitlines()
         losses = [json.loads(line).get("valid_loss") for line in lines]
         assert float(row["loss"]) == min(loss for loss in losses if loss is not None)
-    ranking = json.loads((study.path / "ranking.json").read_text())
-    (models,) = ranking["sets"]
-    assert {proxy["name"] for proxy in models["proxies"]} == set(CHEAP)
-    assert all(proxy["seconds"] > 0 and -1 <= proxy["spearman"] <= 1 for proxy in models["proxies"])
-    again = judging.judge(table.read(study.path / "table.csv"), "t")["sets"][0]
-    figures = [{**proxy, "seconds": None} for proxy in models["proxies"]]
-    assert again["proxies"] == figures
+    ranking = ProxyRanking.read(study.path / "ranking.json")
+    (models,) = ranking.sets
+    assert {proxy.name for proxy in models.proxies} == set(CHEAP)
+    assert all(proxy.seconds > 0 and -1 <= proxy.spearman <= 1 for proxy in models.proxies)
+    again = judging.judge(table.read(study.path / "table.csv"), "t").sets[0]
+    figures = [proxy.model_copy(update={"seconds": None}) for proxy in models.proxies]
+    assert again.proxies == figures
 
 
 def test_the_same_request_goes_on_and_more_models_are_added(study, book):
@@ -75,7 +76,7 @@ def test_the_same_request_goes_on_and_more_models_are_added(study, book):
     assert len([*more.path.glob("runs/*")]) == 5
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
     assert more.sample()[:4] == study.sample()
-    assert more.finish()["sets"][0]["models"] == 5
+    assert more.finish().sets[0].models == 5
 
 
 def test_what_was_half_written_is_done_again(study, book):
@@ -99,9 +100,9 @@ def test_latencies_are_measured_once(study):
     study.measure(latency)
     study.measure(latency)
     assert seen == [config.hash for config in study.sample()]
-    (models,) = study.finish()["sets"]
-    assert models["points"]["latency"] == pytest.approx([config.dim / 1000 for config in study.sample()])
-    assert all(proxy["front_distance"] >= 0 for proxy in models["proxies"])
+    (models,) = study.finish().sets
+    assert models.points.latency == pytest.approx([config.dim / 1000 for config in study.sample()])
+    assert all(proxy.front_distance >= 0 for proxy in models.proxies)
 
 
 def test_a_model_that_diverges_is_left_out(book, tmp_path):
@@ -109,8 +110,8 @@ def test_a_model_that_diverges_is_left_out(book, tmp_path):
 
     study = worked(tmp_path / "study", asked(book, proxies=("decoder_params",)))
     (tmp_path / "study" / "runs" / "0001" / DIVERGED).write_text('{"why": "step 2: the loss is nan"}')
-    (models,) = study.finish()["sets"]
-    assert (models["models"], models["dropped"]) == (3, 1)
+    (models,) = study.finish().sets
+    assert (models.models, models.dropped) == (3, 1)
 
 
 def test_refusals(study, book, tmp_path):

@@ -29,19 +29,19 @@ def made(tmp_path):
 
 def test_sets_are_ranked_by_themselves(made):
     ranking = judging.judge(table.read(made(HEAD + ROWS)), "models.csv")
-    assert ProxyRanking.model_validate(ranking).dump() == {**ranking, "train": None}  # what is written is what is read
-    a, b = ranking["sets"]
-    assert (a["set"], a["models"], a["dropped"], b["set"], b["models"], b["dropped"]) == ("a", 3, 1, "b", 3, 0)
-    assert ranking["skipped"] == [{"set": "c", "models": 1}]
-    figures = {proxy["name"]: proxy for proxy in a["proxies"]}
+    assert ProxyRanking.model_validate(ranking.dump()) == ranking  # what is written is what is read
+    a, b = ranking.sets
+    assert (a.set, a.models, a.dropped, b.set, b.models, b.dropped) == ("a", 3, 1, "b", 3, 0)
+    assert [one.dump() for one in ranking.skipped] == [{"set": "c", "models": 1}]
+    figures = {proxy.name: proxy for proxy in a.proxies}
     assert list(figures) == ["decoder_params", "flops", "total_params"]
-    assert figures["decoder_params"]["spearman"] == pytest.approx(1)
-    assert figures["total_params"]["spearman"] == pytest.approx(-1)
-    assert figures["flops"]["spearman"] == pytest.approx(1)
-    assert figures["decoder_params"]["front_distance"] == 0
-    assert a["points"]["latency"] == [0.001, 0.002, 0.003]
-    assert a["points"]["scores"]["total_params"] == [900, 800, 700]
-    assert (b["points"]["latency"], b["proxies"][0]["front_distance"]) == (None, None)
+    assert figures["decoder_params"].spearman == pytest.approx(1)
+    assert figures["total_params"].spearman == pytest.approx(-1)
+    assert figures["flops"].spearman == pytest.approx(1)
+    assert figures["decoder_params"].front_distance == 0
+    assert a.points.latency == [0.001, 0.002, 0.003]
+    assert a.points.scores["total_params"] == [900, 800, 700]
+    assert (b.points.latency, b.proxies[0].front_distance) == (None, None)
 
 
 def test_flops_are_counted_where_the_backbone_is_known(made):
@@ -65,15 +65,16 @@ def test_what_is_written_reads_back(tmp_path):
 
 def test_a_proxy_that_only_some_models_have(made):
     text = "ppl,snip,grasp\n10,3,\n20,2,\n30,1,5\n40,,6\n"
-    ((ranked,), ()) = (judging.judge(table.read(made(text)), "t")[name] for name in ("sets", "skipped"))
-    snip, grasp = ranked["proxies"]
-    assert (snip["name"], snip["models"], snip["spearman"]) == ("snip", 3, pytest.approx(1))
-    assert (grasp["name"], grasp["models"], grasp["spearman"], grasp["common"]) == ("grasp", 2, None, None)
+    found = judging.judge(table.read(made(text)), "t")
+    ((ranked,), ()) = found.sets, found.skipped
+    snip, grasp = ranked.proxies
+    assert (snip.name, snip.models, snip.spearman) == ("snip", 3, pytest.approx(1))
+    assert (grasp.name, grasp.models, grasp.spearman, grasp.common) == ("grasp", 2, None, None)
 
 
 def test_lower_is_better_where_the_proxy_says_so(made):
-    (models,) = judging.judge(table.read(made("ppl,short_training\n10,1\n20,2\n30,3\n")), "t")["sets"]
-    assert models["proxies"][0]["spearman"] == pytest.approx(1)
+    (models,) = judging.judge(table.read(made("ppl,short_training\n10,1\n20,2\n30,3\n")), "t").sets
+    assert models.proxies[0].spearman == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

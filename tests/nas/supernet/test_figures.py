@@ -17,9 +17,9 @@ def test_thirds_are_the_word(word):
 
 def test_thirds_count_by_seed():
     first, second, last = thirds(["ssf-ff", "sfff--"], "sf-")
-    assert first["s"] == {"mean": 1.5, "std": 0.5**0.5, "counts": [2, 1]}
-    assert second["-"]["counts"] == [1, 0]
-    assert last["f"]["mean"] == 1.0
+    assert first["s"].dump() == {"mean": 1.5, "std": 0.5**0.5, "counts": [2, 1]}
+    assert second["-"].counts == [1, 0]
+    assert last["f"].mean == 1.0
 
 
 def test_all_figures():
@@ -32,8 +32,8 @@ def test_all_figures():
         {"kind": "par", "seed": 0, "perplexity": 8.0, "layout": "(sf)x2", "p": 2.0},
     ]
     shown = figures(base().stack, "sf-", results, scores)
-    assert SupernetFigures.model_validate(shown).dump() == shown  # what is written is what is read
-    assert shown["base"] == {
+    assert SupernetFigures.model_validate(shown.dump()) == shown  # what is written is what is read
+    assert shown.base.dump() == {
         "layout": "(sf)x2",
         "attention": 2,
         "seeds": [0, 1],
@@ -41,18 +41,18 @@ def test_all_figures():
         "mean": 5.0,
         "std": 2**0.5,
     }
-    assert [point["attention"] for point in shown["figure2"]["points"]] == [2, 0]
-    assert [point["perplexity"] for point in shown["figure2"]["points"]] == [5.0, None]
-    assert [(point["p"], point["attention"]) for point in shown["figure4"]["points"]] == [(2.0, 2), (3.0, 1)]
+    assert [point.attention for point in shown.figure2.points] == [2, 0]
+    assert [point.perplexity for point in shown.figure2.points] == [5.0, None]
+    assert [(point.p, point.attention) for point in shown.figure4.points] == [(2.0, 2), (3.0, 1)]
 
 
 def test_a_base_that_diverged_has_no_mean():
     told = {"name": "base-0", "kind": "base", "seed": 0, "perplexity": None, "layout": "(sf)x2", "p": None}
     shown = figures(base().stack, "sf-", [{"seed": 0, "word": "sf-f", "layout": "sff"}], [{**told, "diverged": "nan"}])
-    assert (shown["base"]["mean"], shown["base"]["std"], shown["diverged"]) == (None, None, {"base-0": "nan"})
+    assert (shown.base.mean, shown.base.std, shown.diverged) == (None, None, {"base-0": "nan"})
 
 
 def test_nothing_was_retrained():
     shown = figures(base().stack, "sf-", [{"seed": 0, "word": "sf-f", "layout": "sff"}], [])
-    assert shown["base"] is None
-    assert shown["figure4"] == {"points": []}
+    assert shown.base is None
+    assert shown.figure4.points == []

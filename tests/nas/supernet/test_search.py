@@ -7,6 +7,7 @@ import pytest
 
 from sublayer.executors import trainings
 from sublayer.nas.supernet import SearchConfig, over, search
+from sublayer.nas.supernet.records import SupernetFigures
 from sublayer.nas.supernet.searcher import Searcher
 from sublayer.runs import Run
 from sublayer.training import DivergedError
@@ -33,14 +34,14 @@ def result(folder: Path, seed: int = 0) -> dict:
 def test_a_price_that_outweighs_all_leaves_nothing(book, tmp_path, paths):
     priced = {"latency_weight": 1000.0, "latencies": {"s": 1.0, "f": 1.0}}
     shown = small.run(book, tmp_path / "out", paths=paths, lr=0.1, steps=40, **priced)
-    assert shown["figure2"]["points"][0]["word"] == "----"
-    assert shown["figure2"]["points"][0]["layout"] is None
+    assert shown.figure2.points[0].word == "----"
+    assert shown.figure2.points[0].layout is None
 
 
 def test_a_price_on_one_letter_leaves_the_other(book, tmp_path):
     priced = {"latency_weight": 1000.0, "latencies": {"s": 1.0, "f": 0.0}}
     shown = small.run(book, tmp_path / "out", letters="sf", lr=0.1, steps=40, **priced)
-    assert shown["figure2"]["points"][0]["word"] == "ffff"
+    assert shown.figure2.points[0].word == "ffff"
 
 
 def test_it_stops_when_the_word_stands(book, tmp_path):
@@ -139,8 +140,8 @@ def test_what_has_ended_is_not_repeated(book, tmp_path, monkeypatch):
         assert small.run(book, tmp_path / "out", **asked) == first
     assert files(tmp_path / "out") == before
     more = small.run(book, tmp_path / "out", **{**asked, "seeds": (0, 1)})
-    assert [point["seed"] for point in more["figure2"]["points"]] == [0, 1]
-    assert more["figure2"]["points"][0] == first["figure2"]["points"][0]
+    assert [point.seed for point in more.figure2.points] == [0, 1]
+    assert more.figure2.points[0] == first.figure2.points[0]
 
 
 def test_another_request_is_refused(book, tmp_path):
@@ -169,8 +170,8 @@ def test_winners_are_ordinary_runs(book, tmp_path):
     assert runs["base-1"].asked["train"]["seed"] == 1
     for seed in (0, 1):
         assert runs[f"searched-{seed}"].model_config.stacks[""].layout == result(tmp_path / "out", seed)["layout"]
-    assert json.loads((tmp_path / "out" / "figures.json").read_text()) == shown
-    assert all(point["perplexity"] > 1 for figure in ("figure2", "figure4") for point in shown[figure]["points"])
+    assert SupernetFigures.read(tmp_path / "out" / "figures.json") == shown
+    assert all(point.perplexity > 1 for figure in (shown.figure2, shown.figure4) for point in figure.points)
 
 
 def diverge(names):
@@ -187,13 +188,13 @@ def test_one_that_diverges_is_told_and_the_others_go_on(book, tmp_path, monkeypa
     asked = {"retrained": True, "par": (2,), "seeds": (0, 1), "steps": 10}
     monkeypatch.setattr(trainings, "resume", diverge({"searched-0", "base-1", "par-2-0"}))
     shown = small.run(book, tmp_path / "out", **asked)
-    assert shown["diverged"] == dict.fromkeys(("searched-0", "base-1", "par-2-0"), "step 1: the loss is nan")
-    first, second = shown["figure2"]["points"]
-    assert first["perplexity"] is None
-    assert second["perplexity"] > 1
-    assert shown["base"]["perplexities"] == [shown["base"]["mean"], None]
-    assert shown["base"]["std"] == 0.0
-    assert shown["figure4"]["points"][0]["perplexity"] is None
+    assert shown.diverged == dict.fromkeys(("searched-0", "base-1", "par-2-0"), "step 1: the loss is nan")
+    first, second = shown.figure2.points
+    assert first.perplexity is None
+    assert second.perplexity > 1
+    assert shown.base.perplexities == [shown.base.mean, None]
+    assert shown.base.std == 0.0
+    assert shown.figure4.points[0].perplexity is None
     monkeypatch.setattr(trainings, "resume", None)  # what has diverged is not tried again
     assert small.run(book, tmp_path / "out", **asked) == shown
 
@@ -254,5 +255,5 @@ def test_an_encoder_can_be_searched(book, tmp_path):
     base = config("bert-base").but(sizes)
     asked = SearchConfig(steps=10)
     shown = search(base, DataConfig.guess(str(book)), tmp_path / "out", asked, small.TRAIN, seeds=(0,), retrained=False)
-    assert len(shown["figure2"]["points"][0]["word"]) == 4
+    assert len(shown.figure2.points[0].word) == 4
     assert over(base).stack.slots == 4

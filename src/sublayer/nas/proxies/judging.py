@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sublayer.nas import ranking
 from sublayer.nas.proxies.base import find
+from sublayer.nas.proxies.records import ModelPoints, ProxyRanking, RankedProxy, RankedSet, SkippedSet
 from sublayer.runs.wording import plural
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -35,36 +33,42 @@ class RankedModels:
     def __len__(self) -> int:
         return len(self.perplexity)
 
-    def judge(self) -> dict[str, Any]:
-        """The figures of every proxy, the best first, and the points for charts; plain data."""
+    def judge(self) -> RankedSet:
+        """The figures of every proxy, the best first, and the points for charts."""
         figures = [self._judge(name) for name in self.scores]
-        return {
-            "set": self.name,
-            "models": len(self),
-            "dropped": self.dropped,
-            "proxies": sorted(figures, key=lambda one: math.inf if one["spearman"] is None else -one["spearman"]),
-            "points": {
-                "name": list(self.names),
-                "ppl": list(self.perplexity),
-                "latency": None if self.latency is None else list(self.latency),
-                "scores": {name: list(values) for name, values in self.scores.items()},
-            },
-        }
+        return RankedSet(
+            set=self.name,
+            models=len(self),
+            dropped=self.dropped,
+            proxies=sorted(figures, key=lambda one: math.inf if one.spearman is None else -one.spearman),
+            points=ModelPoints(
+                name=list(self.names),
+                ppl=list(self.perplexity),
+                latency=None if self.latency is None else list(self.latency),
+                scores={name: list(values) for name, values in self.scores.items()},
+            ),
+        )
 
-    def _judge(self, name: str) -> dict[str, Any]:
+    def _judge(self, name: str) -> RankedProxy:
         proxy, scores = find(name), self.scores[name]
         known = [n for n, value in enumerate(scores) if value is not None]
-        figures: dict[str, Any] = {"name": name, "higher": proxy.higher, "needs": proxy.needs, "cite": proxy.cite}
-        figures |= {"models": len(known), "seconds": (self.seconds or {}).get(name)}
+        ranked = RankedProxy(
+            name=name,
+            higher=proxy.higher,
+            needs=proxy.needs,
+            cite=proxy.cite,
+            models=len(known),
+            seconds=(self.seconds or {}).get(name),
+        )
         if len(known) < ranking.LEAST:
-            return {**figures, **ranking.NOTHING}
+            return ranked
         sign = 1.0 if proxy.higher else -1.0
         score = sign * np.array([scores[n] for n in known], dtype=float)
         latency = None if self.latency is None else np.array(self.latency)[known]
-        return {**figures, **ranking.describe(score, np.array(self.perplexity)[known], latency)}
+        return ranked.model_copy(update=ranking.describe(score, np.array(self.perplexity)[known], latency))
 
 
-def judge(sets: Sequence[RankedModels], of: str) -> dict[str, Any]:
+def judge(sets: Sequence[RankedModels], of: str) -> ProxyRanking:
     """Judge each set by itself; those too small to rank are listed as skipped."""
     ranked = [one for one in sets if len(one) >= ranking.LEAST]
     if not ranked:
@@ -73,5 +77,5 @@ def judge(sets: Sequence[RankedModels], of: str) -> dict[str, Any]:
             f"{of}: {plural(most, 'model')} with a perplexity, at least {ranking.LEAST} are needed to rank them; add "
             "some"
         )
-    skipped = [{"set": one.name, "models": len(one)} for one in sets if len(one) < ranking.LEAST]
-    return {"format": FORMAT, "of": of, "metric": "ppl", "sets": [one.judge() for one in ranked], "skipped": skipped}
+    skipped = [SkippedSet(set=one.name, models=len(one)) for one in sets if len(one) < ranking.LEAST]
+    return ProxyRanking(of=of, sets=[one.judge() for one in ranked], skipped=skipped)

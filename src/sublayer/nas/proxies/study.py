@@ -27,12 +27,14 @@ from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
 from sublayer.nas.proxies.judging import judge
+from sublayer.nas.proxies.records import ProxyRanking
 from sublayer.nas.proxies.scoring import score_all
 from sublayer.nas.space import Space
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.runs import Run, sealed_json
 from sublayer.runs.lines import Lines
+from sublayer.runs.metrics import comparable
 from sublayer.training import TrainConfig
 
 REQUEST = "proxies.json"
@@ -87,8 +89,6 @@ class StudyReporter:
     def done(self, number: int) -> None:
         """A model is done, now or in an earlier call."""
 
-    def stop(self) -> None: ...
-
 
 def run_study(
     out: Path | str,
@@ -98,23 +98,20 @@ def run_study(
     latency: bool = False,
     plugins: Sequence[str] = (),
     reporter: StudyReporter | None = None,
-) -> dict[str, Any]:
+) -> ProxyRanking:
     """Score, train and, if asked to, measure every model, and rank the proxies; finished work is not repeated."""
     study, reporter = Study.begin(out, request), reporter or StudyReporter()
-    try:
-        reporter.begin("scores", request.models)
-        study.score(pool, reporter)
-        reporter.begin("trainings", request.models)
-        study.train(pool, reporter)
-        ranking = study.finish()
-        if not latency:
-            return ranking
-        setting = Setting(length=request.train.length)
-        reporter.begin("latencies", request.models)
-        study.measure(lambda config: _latency(config, setting, plugins), reporter)
-        return study.finish()
-    finally:
-        reporter.stop()
+    reporter.begin("scores", request.models)
+    study.score(pool, reporter)
+    reporter.begin("trainings", request.models)
+    study.train(pool, reporter)
+    ranking = study.finish()
+    if not latency:
+        return ranking
+    setting = Setting(length=request.train.length)
+    reporter.begin("latencies", request.models)
+    study.measure(lambda config: _latency(config, setting, plugins), reporter)
+    return study.finish()
 
 
 def _latency(config: Model.Config, setting: Setting, plugins: Sequence[str]) -> float:
@@ -194,7 +191,7 @@ class Study:
                     self._latency.add({"number": number, "latency": latency(config)})
                 reporter.done(number)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> ProxyRanking:
         """Write table.csv and ranking.json, and return the ranking."""
         with self.held():
             rows = sorted(
@@ -203,9 +200,9 @@ class Study:
             table.write(self.path / "table.csv", self._columns, [self._cells(row) for row in rows])
             (models,) = table.read(self.path / "table.csv")
             seconds = {name: sum(row["seconds"][name] for row in rows) / len(rows) for name in self._names}
-            ranking = judge([replace(models, seconds=seconds)], str(self.path))
-            ranking["train"] = self.request.train.dump()
-            sealed_json.write(self.path / "ranking.json", ranking)
+            found = judge([replace(models, seconds=seconds)], str(self.path))
+            ranking = found.model_copy(update={"train": self.request.train.dump()})
+            ranking.write(self.path / "ranking.json")
         return ranking
 
     @contextmanager
@@ -225,7 +222,7 @@ class Study:
     def _cells(self, row: dict[str, Any]) -> dict[str, Any]:
         """A row of the table; a model that diverged has no perplexity."""
         run = Run.open(self._run(row["number"]))
-        losses = [line["valid_loss"] for line in run.metrics if "valid_loss" in line]
+        losses = [line["valid_loss"] for line in comparable(run.metrics)]
         if not losses and not why_diverged(run):
             raise ValueError(f"{run.path}: no loss on valid was measured; use a text with more of it")
         loss = None if why_diverged(run) else min(losses)

@@ -15,13 +15,14 @@ from sublayer.nas.supernet.figures import figures
 from sublayer.nas.supernet.folder import FIGURES, SupernetFolder
 from sublayer.nas.supernet.loop import read_data, search_seed, settle_environment
 from sublayer.nas.supernet.plan import Plan
+from sublayer.nas.supernet.records import SupernetFigures
 from sublayer.nas.supernet.reporters import SupernetReporter
 from sublayer.nas.supernet.retraining import retrain, retrainings
 from sublayer.nas.supernet.stack import over, stack_of
 from sublayer.nn import layout as layouts
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
-from sublayer.runs import environment, sealed_json
+from sublayer.runs import environment
 from sublayer.training import TrainConfig, request
 from sublayer.training.distribution import World, started
 from sublayer.training.vocabulary import fit_vocab
@@ -44,7 +45,7 @@ def search(
     par: Sequence[float] | None = None,
     retrained: bool = True,
     reporter: SupernetReporter | None = None,
-) -> dict[str, Any]:
+) -> SupernetFigures:
     """Search a base's layout by a supernet, retrain what was found beside the base, and return figures.json.
 
     The same request in the same folder continues where it stopped. `train` is how weights are trained, in the search,
@@ -67,26 +68,23 @@ def search(
         if not folder.check(request):  # another process may have begun it meanwhile
             folder.begin(request, environment(World(train.device).device), text.tokenizer)
         folder.write_request(request)
-        try:
-            return _search(folder, seeds, par, retrained, reporter)
-        finally:
-            reporter.stop()
+        return _search(folder, seeds, par, retrained, reporter)
 
 
 def _search(
     folder: SupernetFolder, seeds: Sequence[int], par: Sequence[float], retrained: bool, reporter: SupernetReporter
-) -> dict[str, Any]:
+) -> SupernetFigures:
     settle_environment(folder)
     data, base, letters = read_data(folder), folder.base, folder.search.letters
     results = [search_seed(folder, seed, data, reporter) for seed in seeds]
     scores: list[dict[str, Any]] = []
     planned = list(retrainings(stack_of(base).layout, results, seeds, par)) if retrained else []
-    for number, one in enumerate(planned, 1):
-        reporter.retrain(one.name, one.layout, number, len(planned))
+    reporter.retrainings([one.name for one in planned])
+    for one in planned:
         scores.append(retrain(folder, one))
         reporter.scored(scores[-1])
     result = figures(stack_of(base), letters, results, scores)
-    sealed_json.write(folder.path / FIGURES, result)
+    result.write(folder.path / FIGURES)
     return result
 
 

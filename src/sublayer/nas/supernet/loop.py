@@ -58,7 +58,7 @@ def run_steps(searcher: Searcher, run: Run, log_every: int, save_every: int, rep
                 config = searcher.configs["weights"]
                 guard.check(line["loss"], line["norm"], weights.progress, config, saved)
             run.metrics.add(line)
-            run.clock.add({"step": searcher.step, "seconds": round(watch.seconds, 3)})
+            run.add_time(searcher.step, watch.seconds)
         reporter.step(searcher, line)
         if saves:
             save(searcher, run)

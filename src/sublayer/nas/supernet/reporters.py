@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sublayer.nas.supernet.searcher import Searcher
@@ -17,10 +18,8 @@ class SupernetReporter:
     def found(self, result: dict[str, Any]) -> None:
         """The search of a seed has ended."""
 
-    def retrain(self, name: str, layout: str, number: int, count: int) -> None:
-        """Training of a found layout begins, the `number`-th of `count`."""
+    def retrainings(self, names: Sequence[str]) -> None:
+        """Trainings of layouts begin, by the names of their runs."""
 
     def scored(self, score: dict[str, Any]) -> None:
-        """That training has ended."""
-
-    def stop(self) -> None: ...
+        """One of those trainings has ended."""

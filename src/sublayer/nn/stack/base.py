@@ -50,7 +50,11 @@ class Stack(nn.Module):
         @field_validator("layout")
         @classmethod
         def _readable(cls, layout: str) -> str:
-            return layouts.write(layouts.parse(layout))
+            if layouts.needs_base(layout):
+                raise ValueError(
+                    f"layout {layout!r} is a rule with no layout to stand on; name one: {layouts.put_on(layout, '12')}"
+                )
+            return layouts.write(layouts.parse(layouts.apply_rule(layout, "")))
 
         @field_validator("alphabet")
         @classmethod

@@ -5,39 +5,45 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sublayer.comparison.records import ComparisonRow, ComparisonTable, Difference, Latency
+from sublayer.comparison.records import ComparisonRow, ComparisonTable, Difference, HeldOutIntervals, Latency
 from sublayer.reports import curves, intervals
-from sublayer.reports.charts import ACCENT, GREY, Figure, altair, axis, look
+from sublayer.reports.charts import Entry, Figure, altair, axis, by_name, colours, look, shape_by_name
 from sublayer.reports.charts import table as rows_of
-from sublayer.reports.folders import KINDS, Found, read_asked
+from sublayer.reports.folders import KINDS, read_asked
 from sublayer.reports.history import History
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, facts, folded, heading, legend, model_cell, table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import KNOWN, scale
+from sublayer.reports.sections.source import Source
+from sublayer.reports.spec import specs
+from sublayer.reports.units import DIGITS, SCORE, Interval, amount, scale, spreads
 from sublayer.runs.wording import plural
 
+COSTS = ("latency", "params", "tokens_per_second")
+"""What quality is drawn against; the first two that differ between variants."""
 
-def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
+
+def section(source: Source) -> Section:
     result, asked = KINDS["compare"]
-    compared = ComparisonTable.read(found.path / result)
+    compared, runs = ComparisonTable.read(source.path / result), source.runs
+    variants = colours([row.name for row in compared.rows])
     body: list[Markup | Figure] = []
     if any(row.mean is not None for row in compared.rows):
-        body.append(_intervals(compared))
+        body.append(_intervals(compared, variants))
+    body += [figure for name in COSTS if (figure := _against(compared, name, variants))][:2]
     body += [legend(row.layout for row in compared.rows), _table(compared)]
-    body += [figure for name in ("latency", "params", "tokens_per_second") if (figure := _against(compared, name))][:2]
     if runs:
         groups = [_group(run, compared) for run in runs]
-        body += [heading("Loss curves"), *curves.figures(runs, groups)]
-        body += run_pieces.samples(runs, tokens, groups) if tokens else []
+        body += [heading("Loss curves"), *curves.figures(runs, groups, variants, over="seeds")]
+        body += run_pieces.samples(runs, source.tokens, groups) if source.tokens else []
         body.append(folded(f"The {plural(len(runs), 'run')} behind it", run_pieces.overview(runs)))
     if compared.device:
         body.append(folded("Device", facts(compared.device)))
-    body += again("compare", found.path, read_asked(found.path / asked) or compared.asked)
+    body += again("compare", source.path, read_asked(source.path / asked) or compared.asked)
     body += run_pieces.repeats(runs[:1])
     models = [(row.name, row.layout, row.config) for row in compared.rows]
-    return Section("Comparison", str(found.path), _headline(compared), body, models)
+    return Section("Comparison", str(source.path), _headline(compared), body, models)
 
 
 def _headline(compared: ComparisonTable) -> str:
@@ -46,8 +52,9 @@ def _headline(compared: ComparisonTable) -> str:
     if not ranked:
         return f"{plural(len(compared.rows), 'variant')}, none trained to its end yet."
     best, seeds = ranked[0], max((len(row.losses) for row in ranked), default=0)
-    reached = _spread(best.mean, best.low, best.high)
-    words = f"{best.name} has the lowest {_title(compared)}: {reached}, {plural(seeds, 'seed')} each"
+    (reached,) = spreads([best])
+    words = f"{best.name} has the lowest {_title(compared)}: {reached} {scale(compared.metric, []).unit}".rstrip()
+    words += f", {plural(seeds, 'seed')} each"
     if compared.baseline is not None:
         return f"{words}.{_verdicts(compared)}"
     others = [row.name for row in ranked[1:] if _overlap(best, row)]
@@ -70,39 +77,74 @@ def _verdicts(compared: ComparisonTable) -> str:
 
 def _table(compared: ComparisonTable) -> Markup:
     rows = compared.ranked
-    params, latency, memory = (
-        scale(name, [_figure(row, name) for row in rows]) for name in ("params", "latency", "memory")
-    )
-    tokens = scale("tokens", [_figure(row, "tokens") for row in rows])
-    bits = [row.bits_per_byte for row in rows]
-    speed = [_figure(row, "tokens_per_second") for row in rows]
+    lines = specs([row.config for row in rows])
+    costs = [scale(name, [_figure(row, name) for row in rows]) for name in ("latency", "memory", "tokens_per_second")]
+    params, tokens = (scale(name, [_figure(row, name) for row in rows]) for name in ("params", "tokens"))
+    cells = [model_cell(row.layout, row.config, line) for row, line in zip(rows, lines, strict=True)]
+    alike = [
+        Column("seeds", [str(len(row.losses)) for row in rows]),
+        Column(tokens.called("of training"), [tokens.number(row.tokens) for row in rows]),
+    ]
     columns = [
         Column("variant", [row.name for row in rows], number=False),
-        Column("layout", [model_cell(row.layout, row.config) for row in rows], number=False),
+        Column("model", cells, number=False),
         Column(params.label, [params.number(row.params) for row in rows]),
-        Column("seeds", [str(len(row.losses)) for row in rows]),
-        Column(_title(compared), [_spread(row.mean, row.low, row.high) for row in rows]),
-        Column(f"less {compared.baseline}", [_change(row.difference) for row in rows]),
+        Column(_label(compared), spreads(rows)),
+        Column("difference to the first", spreads([_known(row.difference) for row in rows], sign=True)),
         Column("verdict", [row.difference.verdict if row.difference else "—" for row in rows], number=False),
-        Column("bits per byte", ["—" if one is None else _spread(one.mean, one.low, one.high) for one in bits]),
-        *(Column(one.label, [one.number(_figure(row, one.name)) for row in rows]) for one in (latency, memory)),
-        Column("tokens per second", ["—" if one is None else f"{one:,.0f}" for one in speed]),
-        Column(tokens.label, [tokens.number(row.tokens) for row in rows]),
+        *_scores(rows),
+        *(Column(one.called(_how(one.name)), [one.number(_figure(row, one.name)) for row in rows]) for one in costs),
+        *(one for one in alike if len(set(one.cells)) > 1),
     ]
-    how = f" ({compared.how})" if compared.how else ""
-    return table(columns, f"{plural(len(rows), 'variant')}, the best first; intervals in brackets{how}")
+    return table(columns, _caption(compared))
 
 
-def _intervals(compared: ComparisonTable) -> Figure:
+def _caption(compared: ComparisonTable) -> str:
+    """What the columns mean, and what all variants have in common."""
+    seeds, tokens = {len(row.losses) for row in compared.rows}, {row.tokens for row in compared.rows}
+    shared = [plural(count, "seed") for count in seeds if len(seeds) == 1]
+    shared += [f"{amount('tokens', count)} tokens of training" for count in tokens if len(tokens) == 1 and count]
+    words = f"{plural(len(compared.rows), 'variant')}, the best first; ± and brackets: 95 % over seeds"
+    if compared.baseline is not None:
+        words += f"; difference: the {_title(compared)} less that of {compared.baseline}, below 0 is better"
+    words += f". Each has {' and '.join(shared)}" if shared else ""
+    return f"{words}. {compared.how[:1].upper()}{compared.how[1:]}." if compared.how else f"{words}."
+
+
+def _scores(rows: Sequence[ComparisonRow]) -> list[Column]:
+    """Further scores, each named with its split; those that nobody has are left out with their column."""
+    test = [row.test or HeldOutIntervals() for row in rows]
+    found: list[tuple[str, Sequence[Interval | None]]] = [
+        ("validation bits per byte", [row.bits_per_byte for row in rows]),
+        ("validation accuracy", [row.accuracy for row in rows]),
+        ("test bits per byte", [one.bits_per_byte for one in test]),
+        ("test perplexity", [one.perplexity for one in test]),
+        ("test accuracy", [one.accuracy for one in test]),
+        ("test accuracy of whole sequences", [one.sequence_accuracy for one in test]),
+    ]
+    return [Column(title, spreads(column)) for title, column in found]
+
+
+def _how(name: str) -> str:
+    return "measured" if name in ("latency", "memory") else ""
+
+
+def _known(difference: Difference | None) -> Difference | None:
+    return difference if difference is not None and difference.mean is not None else None
+
+
+def _intervals(compared: ComparisonTable, variants: Sequence[Entry]) -> Figure:
+    rows = compared.ranked
+    colour = {one.label: one.colour for one in variants}
     lines = [
-        intervals.Line(row.name, row.mean, row.low, row.high, row.losses, row.seeds, row.layout)
-        for row in compared.ranked
+        intervals.Line(row.name, row.mean, row.low, row.high, row.losses, row.seeds, line, colour=colour[row.name])
+        for row, line in zip(rows, specs([row.config for row in rows]), strict=True)
     ]
     title = f"{_title(compared)[0].upper()}{_title(compared)[1:]} by variant"
-    return intervals.figure("intervals", title, f"{_label(compared)}, less is better", lines, "loss")
+    return intervals.figure("intervals", title, f"{_label(compared)}, less is better", lines, _title(compared))
 
 
-def _against(compared: ComparisonTable, name: str) -> Figure | None:
+def _against(compared: ComparisonTable, name: str, variants: Sequence[Entry]) -> Figure | None:
     """Quality against what it costs."""
     rows = [row for row in compared.rows if row.mean is not None and _figure(row, name) is not None]
     known = scale(name, [_figure(row, name) for row in rows])
@@ -110,41 +152,34 @@ def _against(compared: ComparisonTable, name: str) -> Figure | None:
         return None
     alt = altair()
     points = [
-        {
-            "name": row.name,
-            "layout": row.layout,
-            "x": known.shown(_figure(row, name)),
-            "mean": row.mean,
-            "low": row.low,
-            "high": row.high,
-        }
-        for row in rows
+        {"name": row.name, "spec": line, "x": known.shown(_figure(row, name))}
+        | {"mean": row.mean, "low": row.low, "high": row.high}
+        for row, line in zip(rows, specs([row.config for row in rows]), strict=True)
     ]
     how = alt.Scale(zero=False, nice=True, padding=16)
-    x = alt.X("x:Q", **axis(known, [row["x"] for row in points], padding=24))
-    tips = [
-        alt.Tooltip("name:N", title="variant"),
-        alt.Tooltip("layout:N", title="layout"),
-        alt.Tooltip("x:Q", title=known.label, format=",.4~f"),
-    ]
-    tips += [alt.Tooltip(f"{name}:Q", title=name, format=".4f") for name in ("mean", "low", "high")]
-    base = alt.Chart(rows_of(points))
-    dots = base.mark_circle(size=80, color=ACCENT, opacity=1).encode(
-        x=x, y=alt.Y("mean:Q", title=f"{_label(compared)}, less is better", scale=how), tooltip=tips
+    label = known.called(_how(name))
+    x = alt.X("x:Q", **{**axis(known, [row["x"] for row in points], padding=24), "title": label})
+    tips = [alt.Tooltip("name:N", title="variant"), alt.Tooltip("spec:N", title="model")]
+    tips += [alt.Tooltip("x:Q", title=label, format=DIGITS)]
+    tips += [alt.Tooltip(f"{end}:Q", title=end, format=SCORE) for end in ("mean", "low", "high")]
+    base, colour = alt.Chart(rows_of(points)), by_name("name", variants)
+    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
+        x=x,
+        y=alt.Y("mean:Q", title=f"{_label(compared)}, less is better", scale=how),
+        color=colour,
+        shape=shape_by_name("name", variants),
+        tooltip=tips,
     )
-    bars = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(color=ACCENT)
-    words = base.mark_text(dy=-10, dx=6, align="left", color=GREY, fontSize=11, limit=110).encode(
-        x=x, y=alt.Y("mean:Q"), text="name:N"
-    )
-    layers = alt.layer(
-        bars.encode(x=x, y=alt.Y("low:Q", scale=how), y2="high:Q"), dots, *([words] if len(points) <= 12 else [])
-    )
+    bars = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.5)
+    layers = alt.layer(bars.encode(x=x, y=alt.Y("low:Q", scale=how), y2="high:Q", color=colour), dots)
     title = f"{_title(compared)} against {known.title}"
+    seen = any(row["low"] is not None for row in points)
     return Figure(
         f"against-{name}".replace("_", "-"),
         title[0].upper() + title[1:],
-        "Each dot a variant; bars: intervals of the mean.",
+        f"Each mark a variant{'; bars: 95 % intervals of the mean over seeds' if seen else ''}.",
         look(layers, 320),
+        [one for one in variants if one.label in {row.name for row in rows}],
     )
 
 
@@ -158,7 +193,7 @@ def _group(run: History, compared: ComparisonTable) -> str:
 
 
 def _title(compared: ComparisonTable) -> str:
-    return KNOWN.get(compared.metric, (compared.metric.replace("_", " "), ""))[0]
+    return scale(compared.metric, []).title
 
 
 def _label(compared: ComparisonTable) -> str:
@@ -175,20 +210,6 @@ def _figure(row: ComparisonRow, name: str) -> float | None:
 
 def _overlap(best: ComparisonRow, other: ComparisonRow) -> bool:
     return best.high is not None and other.low is not None and other.low <= best.high
-
-
-def _spread(mean: float | None, low: float | None, high: float | None) -> str:
-    if mean is None:
-        return "—"
-    return f"{mean:.4f}" if low is None or high is None else f"{mean:.4f} [{low:.4f}, {high:.4f}]"
-
-
-def _change(difference: Difference | None) -> str:
-    if difference is None or difference.mean is None:
-        return "—"
-    ends = [end for end in (difference.low, difference.high) if end is not None]
-    between = f" [{', '.join(f'{end:+.4f}' for end in ends)}]" if len(ends) == 2 else ""
-    return f"{difference.mean:+.4f}{between}".replace("-", "−")
 
 
 def _enumerate(names: Sequence[str]) -> str:

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from sublayer.nas.proxies.records import ProxyRanking, RankedProxy, RankedSet
 from sublayer.reports import curves
 from sublayer.reports.charts import ACCENT, GREY, Figure, altair, look, table
-from sublayer.reports.folders import KINDS, Found, read_asked
-from sublayer.reports.history import History
+from sublayer.reports.folders import KINDS, read_asked
 from sublayer.reports.markup import Markup
+from sublayer.reports.rows import height, labels, rows, vertical
 from sublayer.reports.section import Column, Section, folded, heading
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import scale
+from sublayer.reports.sections.source import Source
+from sublayer.reports.units import DIGITS, SCORE, fact, scale, score
 from sublayer.runs.wording import plural
 
-LINE = 28
 
-
-def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
+def section(source: Source) -> Section:
     result, asked = KINDS["proxies"]
-    ranking = ProxyRanking.read(found.path / result)
+    runs = source.runs
+    ranking = ProxyRanking.read(source.path / result)
     body: list[Markup | Figure] = []
     for one in ranking.sets:
         of = f"-{one.set}" if len(ranking.sets) > 1 else ""
@@ -31,8 +31,8 @@ def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
     if runs:
         body += [heading("Loss curves of the models"), *curves.figures(runs, ["model"] * len(runs))]
         body.append(folded(f"The {plural(len(runs), 'run')} behind it", run_pieces.overview(runs)))
-    body += again("proxies", found.path, read_asked(found.path / asked))
-    return Section("Proxies", str(found.path), " ".join(_headline(one) for one in ranking.sets), body)
+    body += again("proxies", source.path, read_asked(source.path / asked))
+    return Section("Proxies", str(source.path), " ".join(_headline(one) for one in ranking.sets), body)
 
 
 def _headline(one: RankedSet) -> str:
@@ -64,7 +64,7 @@ def _table(one: RankedSet) -> Markup:
             for share, values in zip(shares, common, strict=True)
         ),
         Column("front off by (%)", [_two(_hundred(proxy.front_distance)) for proxy in one.proxies]),
-        Column("seconds a model", ["—" if proxy.seconds is None else f"{proxy.seconds:.3g}" for proxy in one.proxies]),
+        Column("seconds a model", ["—" if proxy.seconds is None else fact(proxy.seconds) for proxy in one.proxies]),
     ]
     return html_table(columns, f"How well each proxy ranks {plural(one.models, 'model')}; 1 is the true order")
 
@@ -74,33 +74,25 @@ def _bars(one: RankedSet, of: str) -> Figure | None:
     if not ranked:
         return None
     alt = altair()
-    rows = [{"name": _title(proxy), "x": proxy.spearman, "low": proxy.low, "high": proxy.high} for proxy in ranked]
-    y = alt.Y(
-        "name:N",
-        sort=[row["name"] for row in rows],
-        title=None,
-        axis=alt.Axis(grid=False, domain=False, ticks=False, labelLimit=150),
-    )
-    x = alt.X(
-        "x:Q", title="rank correlation with quality (Spearman)", scale=alt.Scale(domain=[min(0.0, *_ends(ranked)), 1.0])
-    )
-    tips = [
-        alt.Tooltip("name:N", title="proxy"),
-        *(
-            alt.Tooltip(f"{name}:Q", title=title, format=".3f")
-            for name, title in (("x", "Spearman"), ("low", "low"), ("high", "high"))
-        ),
+    made = rows([_title(proxy) for proxy in ranked])
+    data = [
+        {"name": row.name, "y": row.middle, "from": 0.0, "x": proxy.spearman, "low": proxy.low, "high": proxy.high}
+        for proxy, row in zip(ranked, made, strict=True)
     ]
-    bars = alt.Chart(table(rows)).mark_bar(color=ACCENT, opacity=0.85, height=12).encode(x=x, y=y, tooltip=tips)
-    known = [row for row in rows if row["low"] is not None and row["high"] is not None]
-    spread = alt.Chart(table(known)).mark_rule(color=GREY, strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", y=y)
+    how = alt.Scale(domain=[min(0.0, *_ends(ranked)), 1.0])
+    x, y = alt.X("from:Q", title="rank correlation with quality (Spearman)", scale=how), vertical("y", made)
+    tips = [alt.Tooltip("name:N", title="proxy")]
+    tips += [
+        alt.Tooltip(f"{name}:Q", title=title, format=SCORE)
+        for name, title in (("x", "Spearman"), ("low", "low"), ("high", "high"))
+    ]
+    bars = alt.Chart(table(data)).mark_rule(color=ACCENT, opacity=0.85, strokeWidth=10)
+    known = [row for row in data if row["low"] is not None and row["high"] is not None]
+    spread = alt.Chart(table(known)).mark_rule(color=GREY, strokeWidth=2)
+    layers = [labels(made), bars.encode(x=x, x2="x:Q", y=y, tooltip=tips)]
+    layers.append(spread.encode(x=alt.X("low:Q", scale=how), x2="high:Q", y=y))
     note = "Bar: Spearman's correlation with the order after training. Line: its interval by bootstrap over models."
-    return Figure(
-        f"proxies{of}",
-        "How well each proxy ranks the models",
-        note,
-        look(alt.layer(bars, spread), LINE * max(2, len(rows))),
-    )
+    return Figure(f"proxies{of}", "How well each proxy ranks the models", note, look(alt.layer(*layers), height(made)))
 
 
 def _scatter(one: RankedSet, of: str) -> Figure | None:
@@ -115,7 +107,7 @@ def _scatter(one: RankedSet, of: str) -> Figure | None:
     return _points(
         rows,
         f"best-proxy{of}",
-        f"Perplexity against {_title(best)}",
+        f"Validation perplexity against {_title(best)}",
         known.label,
         "Each dot a trained model; the proxy was computed before training.",
     )
@@ -127,8 +119,13 @@ def _cost(one: RankedSet, of: str) -> Figure | None:
     known = scale("latency", one.points.latency)
     pairs = zip(one.points.name, one.points.latency, one.points.ppl, strict=False)
     rows = [{"name": name, "x": known.shown(x), "y": y} for name, x, y in pairs if x is not None and y is not None]
+    title = "Validation perplexity against latency"
     return _points(
-        rows, f"perplexity-latency{of}", "Perplexity against latency", known.label, "Each dot a trained model."
+        rows,
+        f"perplexity-latency{of}",
+        title,
+        known.label,
+        "Each dot a trained model.",
     )
 
 
@@ -138,11 +135,11 @@ def _points(rows: list[dict[str, object]], name: str, title: str, label: str, no
     alt = altair()
     tips = [
         alt.Tooltip("name:N", title="model"),
-        alt.Tooltip("x:Q", title=label, format=",.4~g"),
-        alt.Tooltip("y:Q", title="perplexity", format=".4~f"),
+        alt.Tooltip("x:Q", title=label, format=DIGITS),
+        alt.Tooltip("y:Q", title="validation perplexity", format=DIGITS),
     ]
     x = alt.X("x:Q", title=label, scale=alt.Scale(zero=False))
-    y = alt.Y("y:Q", title="perplexity, less is better", scale=alt.Scale(zero=False))
+    y = alt.Y("y:Q", title="validation perplexity, less is better", scale=alt.Scale(zero=False))
     chart = alt.Chart(table(rows)).mark_circle(color=ACCENT, size=44, opacity=0.75).encode(x=x, y=y, tooltip=tips)
     return Figure(name, title, note, look(chart, 300))
 
@@ -160,7 +157,7 @@ def _between(one: RankedProxy) -> str:
 
 
 def _two(value: float | None) -> str:
-    return "—" if value is None else f"{value:.2f}".replace("-", "−")
+    return score(value, 2)
 
 
 def _hundred(value: float | None) -> float | None:

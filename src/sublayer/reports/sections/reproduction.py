@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sublayer.reports import intervals
 from sublayer.reports.charts import Figure
-from sublayer.reports.folders import KINDS, Found
-from sublayer.reports.history import History
+from sublayer.reports.folders import KINDS
 from sublayer.reports.markup import Markup, tag
 from sublayer.reports.section import Column, Section, command, heading, paragraph, table
 from sublayer.reports.sections import compare
+from sublayer.reports.sections.source import Source
 from sublayer.reproduction.result import ClaimResult, FindingResult
 from sublayer.runs.wording import change, plural, seeds
 
 
-def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
-    result = ClaimResult.read(found.path / KINDS["reproduction"][0])
-    behind = compare.section(found, runs, tokens)
+def section(source: Source) -> Section:
+    result = ClaimResult.read(source.path / KINDS["reproduction"][0])
+    behind = compare.section(source)
     body: list[Markup | Figure] = [paragraph(f"{result.says} ({result.source})"), paragraph(_scale(result))]
     for finding in result.findings:
         body += [heading(_heading(finding)), _drawn(finding, result), _table(finding)]
@@ -27,7 +25,7 @@ def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
         heading("The comparison behind it"),
         *behind.body,
     ]
-    return Section("Reproduction", f"{result.claim} {found.path}", _headline(result), body, behind.drawing)
+    return Section("Reproduction", f"{result.claim} {source.path}", _headline(result), body, behind.drawing)
 
 
 def _headline(result: ClaimResult) -> str:

@@ -23,9 +23,11 @@ from sublayer.reports.section import (
     table,
 )
 from sublayer.reports.sections.asked import data_words, train_words
-from sublayer.reports.units import scale, time
+from sublayer.reports.spec import specs
+from sublayer.reports.units import scale, score, time
 from sublayer.runs.wording import plural
 
+SCORES = ("valid_loss", "valid_bits_per_byte")
 SAMPLED = 4
 """Of the best runs, how many write a sample."""
 
@@ -41,9 +43,9 @@ def headline(runs: Sequence[History]) -> str:
     if not scored:
         return f"{plural(len(runs), 'run')}, none scored on a validation text yet."
     best = min(scored, key=lambda run: run.best["valid_loss"])
-    words = f"{best.best['valid_loss']:.4g} nats per token"
+    words = f"{score(best.best['valid_loss'])} nats per token"
     if "valid_bits_per_byte" in best.best:
-        words = f"{best.best['valid_bits_per_byte']:.4g} bits per byte ({words})"
+        words = f"{score(best.best['valid_bits_per_byte'])} bits per byte ({words})"
     tokens = scale("tokens", [best.best["tokens"]])
     of = f", the lowest validation loss of {plural(len(scored), 'run')}" if len(scored) > 1 else ""
     return f"{best.name} reached {words} on the validation text after {tokens.words(best.best['tokens'])} tokens{of}."
@@ -53,7 +55,11 @@ def pieces(runs: Sequence[History], tokens: int, groups: Sequence[str] | None = 
     """Table, curves and samples, for a section of any kind that has runs in it."""
     body: list[Markup | Figure] = []
     if runs:
-        body += [legend(run.layout for run in runs), overview(runs), *curves.figures(runs, groups)]
+        body += [
+            legend(run.layout for run in runs),
+            overview(runs),
+            *curves.figures(runs, groups, over="seeds" if groups else ""),
+        ]
         body += samples(runs, tokens, groups) if tokens else []
     return body
 
@@ -62,14 +68,15 @@ def overview(runs: Sequence[History]) -> Markup:
     params = scale("params", [run.params for run in runs])
     tokens = scale("tokens", [run.last.get("tokens") for run in runs])
     took = time(max((run.seconds or 0.0 for run in runs), default=0.0))
+    lines = specs([run.model for run in runs])
+    cells = [model_cell(run.layout, run.model, line) for run, line in zip(runs, lines, strict=True)]
     columns = [
         Column("run", [run.name for run in runs], number=False),
-        Column("layout", [model_cell(run.layout, run.model) for run in runs], number=False),
+        Column("model", cells, number=False),
         Column(params.label, [params.number(run.params) for run in runs]),
         Column("steps", [f"{run.last.get('step', 0):,.0f}" for run in runs]),
         Column(tokens.label, [tokens.number(run.last.get("tokens")) for run in runs]),
-        Column("validation loss", [_decimals(run.best.get("valid_loss")) for run in runs]),
-        Column("bits per byte", [_decimals(run.best.get("valid_bits_per_byte")) for run in runs]),
+        *(Column(scale(name, []).label, [score(run.best.get(name)) for run in runs]) for name in SCORES),
         Column(took.label, [took.number(run.seconds) for run in runs]),
     ]
     return table(columns, "The runs, each at its best score on the validation text")
@@ -111,7 +118,3 @@ def _again(run: History) -> list[Markup]:
         )
     )
     return [*pieces, listing(run.model)]
-
-
-def _decimals(value: float | None) -> str:
-    return "—" if value is None else f"{value:.4f}"

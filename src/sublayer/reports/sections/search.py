@@ -6,88 +6,109 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from sublayer.nas.records import FrontModel, SearchResult
+from sublayer.nas.records import FrontModel, PredictorErrors, SearchResult
 from sublayer.reports import pareto, trials
-from sublayer.reports.charts import ACCENT, GREY, Figure, altair, axis, look, table
-from sublayer.reports.folders import KINDS, Found, read, read_asked
-from sublayer.reports.front import measured, scale_of
-from sublayer.reports.history import History
-from sublayer.reports.markup import Markup
-from sublayer.reports.pareto import ParetoAxis, Point
-from sublayer.reports.section import Column, Section, facts, folded, heading, legend, model_cell
+from sublayer.reports.charts import Figure
+from sublayer.reports.folders import KINDS, read, read_asked
+from sublayer.reports.markup import Markup, breakable, join, tag
+from sublayer.reports.pareto import PREDICTED, Front, ParetoAxis, Point
+from sublayer.reports.section import Column, Section, command, facts, folded, heading, legend, model_cell, paragraph
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
+from sublayer.reports.sections import search_charts as charts
 from sublayer.reports.sections.asked import again
-from sublayer.reports.units import percent, signed
+from sublayer.reports.sections.front import Candidate, budget_point, candidates, disturbed, errors, scale_of
+from sublayer.reports.sections.source import Source
+from sublayer.reports.units import Scale, amount, percent, scale, score, signed
 from sublayer.runs.wording import plural
 
 SHOWN = 24
 """Rows of the front's table before the rest is folded away."""
 
 
-def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
+def section(source: Source) -> Section:
     result, asked = KINDS["search"]
-    front = read(found.path / result, SearchResult)
+    front, runs = read(source.path / result, SearchResult), source.runs
     objectives = [
         ParetoAxis(one.name, one.direction == "maximize", scale_of(front, one.name, one.unit))
         for one in front.objectives
     ]
-    points = _points(front, objectives)
-    tried = trials.read(found.path, len(objectives))
+    models = candidates(source, front)
+    tried = trials.read(source.path, len(objectives))
     body: list[Markup | Figure] = []
-    if len(objectives) > 1 and points:
-        body += pareto.figures(objectives, points, tried, front.trials or len(tried))
-    by_path = {run.run.path: run for run in runs}
-    chosen = {
-        one.number: by_path[found.path / one.run] for one in front.front if one.run and found.path / one.run in by_path
-    }
-    if front.front:
-        body += [
-            heading("The front"),
-            legend(one.layout for one in front.front),
-            *_front_table(front, objectives, chosen),
-        ]
-    body += [figure for name in ("latency", "memory") if (figure := _predicted(front, name))]
-    body += [_hypervolume(front)] if len(front.hypervolumes) > 1 else []
-    body += [figure for figure in [_trained(front, objectives, chosen)] if figure]
+    if front.disturbed:
+        body.append(paragraph(f"The readings that predictions are made from were disturbed: {front.disturbed}."))
+    if points := _points(models, objectives):
+        count, budget = front.trials or len(tried), budget_point(front, objectives)
+        body += pareto.figures(Front(objectives, points, tried, count, front.limits, str(source.path), budget))
+    if models:
+        body += [heading("The front"), legend(one.layout for one in front.front)]
+        body += [*_front_table(front, objectives, models), *_next(models)]
+    body += [figure for name in PREDICTED if (figure := charts.predicted(front, models, name))]
+    body += [charts.hypervolume(front)] if len(front.hypervolumes) > 1 else []
+    body += [figure for figure in [charts.trained(models, objectives)] if figure]
     if runs:
-        body += [heading("Trained models of this search"), *run_pieces.pieces(runs, tokens)]
+        body += [heading("Trained models of this search"), *run_pieces.pieces(runs, source.tokens)]
     if front.device or front.setting:
         body.append(folded("Device and setting", facts({**(front.device or {}), **(front.setting or {})})))
     if front.predictor:
-        body.append(folded("The predictor of latency and memory", facts(front.predictor.to_json())))
-    body += [*again("search", found.path, read_asked(found.path / asked)), *run_pieces.repeats(runs)]
-    models = [(f"trial {one.number}", one.layout, one.config or None) for one in front.front]
-    return Section("Search", str(found.path), _headline(front, objectives), body, models)
+        body.append(folded("The predictor of latency and memory", facts(_predictor(front.predictor))))
+    body += [*again("search", source.path, read_asked(source.path / asked)), *run_pieces.repeats(runs)]
+    drawing = [(one.name, one.layout, one.of.config or None) for one in models]
+    return Section("Search", str(source.path), _headline(front, objectives, models), body, drawing)
 
 
-def _points(front: SearchResult, objectives: Sequence[ParetoAxis]) -> list[Point]:
-    """Models that have a finite value for every objective."""
-    found = [(one, [one.values.get(objective.name) for objective in objectives]) for one in front.front]
-    return [
-        Point(one.number, one.layout, tuple(value for value in values if value is not None))
-        for one, values in found
-        if all(value is not None and math.isfinite(value) for value in values)
-    ]
+def _points(models: Sequence[Candidate], objectives: Sequence[ParetoAxis]) -> list[Point]:
+    """Models that have a finite value for every objective; none where there is nothing to draw against."""
+    made = []
+    for one in models if len(objectives) > 1 else ():
+        values = [one.of.values.get(objective.name) for objective in objectives]
+        known = tuple(value for value in values if value is not None and math.isfinite(value))
+        readings = tuple(one.of.measured_value(objective.name) for objective in objectives) if one.of.measured else ()
+        if len(known) == len(objectives):
+            made.append(Point(one.number, one.layout, known, one.name, one.spec, readings, one.above, one.trained))
+    return made
 
 
-def _headline(front: SearchResult, objectives: Sequence[ParetoAxis]) -> str:
+def _next(models: Sequence[Candidate]) -> list[Markup]:
+    """Commands that take a candidate by its name."""
+    one = next((one for one in models if one.trained or "knee" in one.picks), models[0])
+    words = "A candidate's name stands for its model wherever a paper's name does; so do #best, #fastest and #knee:"
+    train = command("sublayer", "train", one.name, "--data", "book.txt", "--out", f"runs/candidate-{one.number}")
+    return [paragraph(words), command("sublayer", "show", one.name), train]
+
+
+def _predictor(errors: PredictorErrors) -> dict[str, str]:
+    known = {"latency": errors.latency, "memory": errors.memory}
+    made = {f"median error in {name}": f"{100 * share:.1f} %" for name, share in known.items() if share is not None}
+    return {"models of the front that were measured": f"{errors.models:,}", **made}
+
+
+def _headline(front: SearchResult, objectives: Sequence[ParetoAxis], models: Sequence[Candidate]) -> str:
     names = [one.scale.title for one in objectives]
     named = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    words = f"{plural(front.trials, 'model')} tried for {named}: {len(front.front)} on the front"
+    words = f"{plural(front.trials, 'model')} tried for {named}{_within(front)}: {len(front.front)} on the front"
     complete = [
         one for one in front.front if all(one.values.get(objective.name) is not None for objective in objectives)
     ]
     if len(complete) > 1:
         order = sorted(complete, key=lambda one: one.values[objectives[0].name] or 0.0)
         words += f", from {_amounts(order[0], objectives, named=True)} to {_amounts(order[-1], objectives)}"
-    errors = _errors(front, "latency")
-    if errors:
-        off = (
-            f"{median(abs(one) for one in errors):.1f} % in the median, {max(abs(one) for one in errors):.1f} % at most"
-        )
-        words += f". Predicted latency is off by {off}, on {plural(len(errors), 'measured model')}"
+    if found := [abs(one) for one in errors(front, "latency")]:
+        off = f"{median(found):.1f} % in the median, {max(found):.1f} % at most"
+        words += f". Predicted latency is off by {off}, on {plural(len(found), 'measured model')}"
+    if over := [one.name for one in models if one.above]:
+        words += f". {plural(len(over), 'model')} turned out above a limit when measured"
+    if trained := [one for one in models if one.trained]:
+        words += ". Trained: " + "; ".join(f"{one.name} ({one.trained})" for one in trained[:3])
+        words += f" and {len(trained) - 3} more" if len(trained) > 3 else ""
     return words + "."
+
+
+def _within(front: SearchResult) -> str:
+    """`, with latency at most 10.8 ms`."""
+    limits = [f"{scale(name, []).title} at most {amount(name, most)}" for name, most in front.limits.items()]
+    return f", with {' and '.join(limits)}" if limits else ""
 
 
 def _amounts(one: FrontModel, objectives: Sequence[ParetoAxis], named: bool = False) -> str:
@@ -97,148 +118,68 @@ def _amounts(one: FrontModel, objectives: Sequence[ParetoAxis], named: bool = Fa
     return f"{first} at {' and '.join(rest)}" if rest else first
 
 
-def _errors(front: SearchResult, name: str) -> list[float]:
-    found = (percent(one.values.get(name), one.measured_value(name)) for one in measured(front))
-    return [one for one in found if one is not None]
-
-
-def _front_table(front: SearchResult, objectives: Sequence[ParetoAxis], chosen: dict[int, History]) -> list[Markup]:
+def _front_table(front: SearchResult, objectives: Sequence[ParetoAxis], models: Sequence[Candidate]) -> list[Markup]:
     """By the first objective. Of a long front, measured models or some evenly spaced are shown, the rest folded."""
     first = objectives[0].name
-    members = sorted(front.front, key=lambda one: (one.values.get(first) or 0.0, one.number))
-    whole = _table(front, objectives, members, chosen)
+    members = sorted(models, key=lambda one: (one.of.values.get(first) or 0.0, one.number))
+    whole = _table(front, objectives, members)
     if len(members) <= SHOWN:
         return [whole]
     step = (len(members) - 1) / (SHOWN - 1)
     evenly = [members[round(index * step)] for index in range(SHOWN)]
-    some = [one for one in members if one.measured or one.number in chosen] or evenly
-    return [_table(front, objectives, some, chosen), folded(f"All {len(members)} models of the front", whole)]
+    some = [one for one in members if one.of.measured or one.trained] or evenly
+    return [_table(front, objectives, some), folded(f"All {len(members)} models of the front", whole)]
 
 
-def _table(
-    front: SearchResult, objectives: Sequence[ParetoAxis], members: Sequence[FrontModel], chosen: dict[int, History]
-) -> Markup:
+def _table(front: SearchResult, objectives: Sequence[ParetoAxis], members: Sequence[Candidate]) -> Markup:
     columns = [
-        Column("trial", [str(one.number) for one in members]),
-        Column("layout", [model_cell(one.layout, one.config or None) for one in members], number=False),
+        Column("name", [_name(one) for one in members], number=False),
+        Column("model", [model_cell(one.layout, one.of.config or None, one.spec) for one in members], number=False),
     ]
-    names = list(dict.fromkeys([*(one.name for one in objectives), "params", "latency", "memory"]))
-    for name in names:
+    for name in dict.fromkeys([*(one.name for one in objectives), "params", *PREDICTED]):
         known = scale_of(front, name, next((one.unit for one in front.objectives if one.name == name), ""))
-        values = [one.values.get(name) for one in members]
-        if name not in ("latency", "memory") or not measured(front):
+        values = [one.of.values.get(name) for one in members]
+        if name not in PREDICTED:
             columns.append(Column(known.label, [known.number(value) for value in values]))
             continue
-        found = [one.measured_value(name) for one in members]
-        off = [signed(percent(*pair)) for pair in zip(values, found, strict=True)]
-        columns.append(Column(f"{known.label}, predicted", [known.number(value) for value in values]))
-        columns.append(Column("measured", [known.number(value) for value in found]))
-        columns.append(Column("off by", off))
-    best = [chosen[one.number].best if one.number in chosen else {} for one in members]
-    for name, title in (("valid_loss", "validation loss"), ("valid_bits_per_byte", "bits per byte")):
-        columns.append(Column(title, [f"{line[name]:.4f}" if name in line else "—" for line in best]))
-    return html_table(columns, f"{plural(len(members), 'model')} of the front, by {objectives[0].scale.title}")
-
-
-def _predicted(front: SearchResult, name: str) -> Figure | None:
-    """Predicted against measured, with the line on which they would be equal."""
-    alt, known = altair(), scale_of(front, name)
-    rows = [
-        {
-            "number": one.number,
-            "layout": one.layout,
-            "x": known.shown(one.measured_value(name)),
-            "y": known.shown(one.values.get(name)),
-            "low": known.shown(one.measured.low if name == "latency" and one.measured else None),
-            "high": known.shown(one.measured.high if name == "latency" and one.measured else None),
-        }
-        for one in measured(front)
-        if percent(one.values.get(name), one.measured_value(name)) is not None
+        found = [one.of.measured_value(name) for one in members]
+        columns.append(Column(known.called("predicted"), [known.number(value) for value in values]))
+        columns.append(
+            Column(
+                known.called("measured"),
+                [_reading(one, known, *pair) for one, *pair in zip(members, values, found, strict=True)],
+            )
+        )
+    if front.limits:
+        columns.append(Column("measured within the limits", [_verdict(one) for one in members], number=False))
+    columns += [
+        Column(scale(name, []).label, [score(one.best.get(name)) for one in members]) for name in run_pieces.SCORES
     ]
-    if not rows:
-        return None
-    ends = [value for row in rows for value in (row["x"], row["y"], row["low"], row["high"]) if value is not None]
-    known_axis = axis(known, ends)
-    diagonal = [{"x": end, "y": end} for end in (min(ends), max(ends))]
-    title, how = known.title, known_axis["scale"]
-    x = alt.X("x:Q", title=f"measured {known.label}", scale=how)
-    y = alt.Y("y:Q", title=f"predicted {known.label}", scale=how)
-    line = alt.Chart(table(diagonal)).mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1).encode(x=x, y=y)
-    tips = [alt.Tooltip("number:Q", title="trial"), alt.Tooltip("layout:N", title="layout")]
-    tips += [
-        alt.Tooltip("x:Q", title="measured", format=",.4~f"),
-        alt.Tooltip("y:Q", title="predicted", format=",.4~f"),
-    ]
-    points = alt.Chart(table(rows)).mark_circle(color=ACCENT, size=64, opacity=0.9).encode(x=x, y=y, tooltip=tips)
-    spread = (
-        alt.Chart(table(rows))
-        .mark_rule(color=ACCENT, opacity=0.6)
-        .encode(x=alt.X("low:Q", scale=how), x2="high:Q", y=y)
-    )
-    errors = _errors(front, name)
-    off = median(abs(one) for one in errors)
-    note = f"Dashed: equal. Off by {off:.1f} % in the median of {plural(len(rows), 'model')}."
-    bars = [spread.transform_filter("isValid(datum.low) && isValid(datum.high)")] if name == "latency" else []
-    return Figure(
-        f"predicted-{name}", f"Predicted against measured {title}", note, look(alt.layer(line, *bars, points), 340)
-    )
+    columns.append(Column("trained", [one.elsewhere for one in members], number=False))
+    words = f"{plural(len(members), 'model')} of the front, by {objectives[0].scale.title}"
+    below = "; below a measurement: how far the prediction was off" if any(one.of.measured for one in members) else ""
+    return html_table(columns, words + below)
 
 
-def _hypervolume(front: SearchResult) -> Figure:
-    alt = altair()
-    rows = [
-        {"x": at, "y": value}
-        for at, value in enumerate(front.hypervolumes)
-        if value is not None and math.isfinite(value)
-    ]
-    tips = [alt.Tooltip("x:Q", title="generation"), alt.Tooltip("y:Q", title="hypervolume", format=",.6~g")]
-    x = alt.X("x:Q", title="generation", axis=alt.Axis(tickMinStep=1, format="d"))
-    y = alt.Y(
-        "y:Q",
-        title="hypervolume, as a share" if _shares(front) else "hypervolume",
-        scale=alt.Scale(zero=False),
-        axis=alt.Axis(format=".3~g"),
-    )
-    chart = alt.Chart(table(rows)).mark_line(color=ACCENT, strokeWidth=2, point={"size": 24, "color": ACCENT})
-    note = "Share of the box of objectives that the front dominates; a flat curve means that the search has converged."
-    return Figure("hypervolume", "Hypervolume by generation", note, look(chart.encode(x=x, y=y, tooltip=tips), 220))
+def _name(one: Candidate) -> Markup:
+    """To paste, with the words that stand for its number below it."""
+    words = [tag("small", ", ".join(f"#{word}" for word in one.picks))] if one.picks else []
+    return join(tag("code", breakable(one.name), title=one.spec), words)
 
 
-def _shares(front: SearchResult) -> bool:
-    return all(value is None or 0 <= value <= 1 for value in front.hypervolumes)
+def _reading(one: Candidate, known: Scale, predicted: float | None, found: float | None) -> str:
+    """A measurement, and below it the error of its prediction, or that it was disturbed."""
+    off = percent(predicted, found)
+    if off is None:
+        return known.number(found)
+    why = disturbed(one.of, known.name)
+    below = tag("small", "disturbed", title=why) if why else tag("small", signed(off))
+    raw = one.of.measured.raw if known.name == "latency" and one.of.measured else None
+    clock = f"{amount(known.name, raw)} as the clock showed it" if raw is not None else None
+    return join(tag("span", known.number(found), title=clock), below)
 
 
-def _trained(front: SearchResult, objectives: Sequence[ParetoAxis], chosen: dict[int, History]) -> Figure | None:
-    """The validation loss of the models that were trained, against their cost."""
-    against = next((one for one in objectives if one.name == "latency"), None) or next(
-        (one for one in objectives if not one.maximize), objectives[0]
-    )
-    rows = [
-        {
-            "number": one.number,
-            "layout": one.layout,
-            "x": against.scale.shown(_best_known(one, against.name)),
-            "y": chosen[one.number].best["valid_loss"],
-        }
-        for one in front.front
-        if one.number in chosen and chosen[one.number].best and _best_known(one, against.name) is not None
-    ]
-    if len(rows) < 2:
-        return None
-    alt = altair()
-    tips = [alt.Tooltip("number:Q", title="trial"), alt.Tooltip("layout:N", title="layout")]
-    tips += [
-        alt.Tooltip("x:Q", title=against.scale.label, format=",.4~f"),
-        alt.Tooltip("y:Q", title="loss", format=".4f"),
-    ]
-    x = alt.X("x:Q", **axis(against.scale, [row["x"] for row in rows]))
-    y = alt.Y("y:Q", title="validation loss (nats per token)", scale=alt.Scale(zero=False))
-    chart = alt.Chart(table(rows)).mark_circle(color=ACCENT, size=80, opacity=0.9).encode(x=x, y=y, tooltip=tips)
-    note = "The models of the front that were trained."
-    return Figure("trained", f"Validation loss against {against.scale.title}", note, look(chart, 300))
-
-
-def _best_known(one: FrontModel, name: str) -> float | None:
-    """Measured if it was, else predicted."""
-    measured = one.measured_value(name)
-    return one.values.get(name) if measured is None else measured
+def _verdict(one: Candidate) -> str:
+    if one.of.measured is None:
+        return "—"
+    return "unknown, disturbed" if disturbed(one.of) else "no" if one.above else "yes"

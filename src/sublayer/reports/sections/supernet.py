@@ -7,34 +7,35 @@ from typing import Any
 
 from sublayer.nas.supernet.records import BaseModels, SupernetFigures
 from sublayer.reports import blocks
-from sublayer.reports.charts import ACCENT, GREY, PALE, Figure, Rows, altair, by_name, look, table
-from sublayer.reports.folders import KINDS, Found, read_asked
-from sublayer.reports.history import History
+from sublayer.reports.charts import ACCENT, GREY, PALE, Entry, Figure, Rows, altair, by_name, look, table
+from sublayer.reports.folders import KINDS, read_asked
 from sublayer.reports.markup import Markup
 from sublayer.reports.section import Column, Section, facts, folded, heading, key, model_cell, paragraph
 from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections.asked import again
+from sublayer.reports.sections.source import Source
+from sublayer.reports.units import DIGITS, score
 from sublayer.runs.wording import plural
 
 THIRDS = ("first third", "second third", "last third")
 
 
-def section(found: Found, runs: Sequence[History], tokens: int) -> Section:
+def section(source: Source) -> Section:
     result, asked = KINDS["supernet"]
-    figures = SupernetFigures.read(found.path / result)
+    figures = SupernetFigures.read(source.path / result)
     drawn = (_attention(figures), _thirds(figures), _par(figures))
     body: list[Markup | Figure] = [piece for piece in drawn if piece]
     body += [heading("Models found"), key(_key(figures)), _table(figures)]
     body += [paragraph(f"{name} diverged: {why}") for name, why in figures.diverged.items()]
-    if runs:
-        groups = [run.run.path.name.rpartition("-")[0] for run in runs]
-        body += [heading("Trained from scratch"), *run_pieces.pieces(runs, tokens, groups)]
-    environment = read_asked(found.path / "environment.json")
+    if source.runs:
+        groups = [run.run.path.name.rpartition("-")[0] for run in source.runs]
+        body += [heading("Trained from scratch"), *run_pieces.pieces(source.runs, source.tokens, groups)]
+    environment = read_asked(source.path / "environment.json")
     body += [folded("Device", facts(environment))] if environment else []
-    body += again("supernet", found.path, read_asked(found.path / asked))
+    body += again("supernet", source.path, read_asked(source.path / asked))
     models = [(f"seed {one.seed}", one.layout, None) for one in figures.figure2.points if one.layout]
-    return Section("Supernet", str(found.path), _headline(figures), body, models)
+    return Section("Supernet", str(source.path), _headline(figures), body, models)
 
 
 def _headline(figures: SupernetFigures) -> str:
@@ -50,7 +51,7 @@ def _headline(figures: SupernetFigures) -> str:
     if figures.found and figures.base and figures.base.mean is not None:
         best = min(figures.found, key=lambda one: one.perplexity or 0.0)
         base = f"{figures.base.mean:.4g} ± {figures.base.std:.2g}"
-        words += f". The best found reaches perplexity {best.perplexity:.4g}, the base {base}"
+        words += f". The best found reaches a validation perplexity of {best.perplexity:.4g}, the base {base}"
     last = figures.figure3.thirds[-1] if len(figures.figure3.thirds) == 3 else {}
     if "s" in last:
         words += f". On average {last['s'].mean:.2g} of the attentions are in the last third"
@@ -72,7 +73,7 @@ def _table(figures: SupernetFigures) -> Markup:
         Column("layout", [model_cell(row[1], None) if row[1] else "" for row in rows], number=False),
         Column("slots", cells, number=False),
         Column("attentions", ["—" if row[3] is None else str(row[3]) for row in rows]),
-        Column("perplexity", ["—" if row[4] is None else f"{row[4]:.3f}" for row in rows]),
+        Column("validation perplexity", [score(row[4], 2) for row in rows]),
     ]
     return html_table(columns, "The base, what each seed found (pale: identity), and PAR's rule")
 
@@ -90,7 +91,13 @@ def _attention(figures: SupernetFigures) -> Figure | None:
     )
     note = "Dots: models found, trained from scratch. Band: the base, mean ± standard deviation over seeds."
     return _banded(
-        "attention", "Perplexity against the number of attentions", note, rows, "attention sublayers", figures.base, xs
+        "attention",
+        "Validation perplexity against the number of attentions",
+        note,
+        rows,
+        "attention sublayers",
+        figures.base,
+        xs,
     )
 
 
@@ -106,7 +113,7 @@ def _par(figures: SupernetFigures) -> Figure | None:
     note = "A coefficient of p leaves one attention in p sublayers. Band: the base, mean ± standard deviation."
     return _banded(
         "par",
-        "Perplexity against the PAR coefficient",
+        "Validation perplexity against the PAR coefficient",
         note,
         rows,
         "PAR coefficient p",
@@ -125,9 +132,9 @@ def _banded(
         scale=alt.Scale(zero=False, domain=[min(xs) - 0.5, max(xs) + 0.5], nice=False),
         axis=alt.Axis(tickMinStep=1),
     )
-    y = alt.Y("y:Q", title="perplexity, less is better", scale=alt.Scale(zero=False))
+    y = alt.Y("y:Q", title="validation perplexity, less is better", scale=alt.Scale(zero=False))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("layout:N", title="layout")]
-    tips += [alt.Tooltip("x:Q", title=label), alt.Tooltip("y:Q", title="perplexity", format=".4~f")]
+    tips += [alt.Tooltip("x:Q", title=label), alt.Tooltip("y:Q", title="validation perplexity", format=DIGITS)]
     layers = []
     if base is not None and base.mean is not None and base.std is not None:
         band: Rows = [{"low": base.mean - base.std, "high": base.mean + base.std, "mean": base.mean}]
@@ -147,7 +154,7 @@ def _banded(
 def _thirds(figures: SupernetFigures) -> Figure | None:
     """Figure 3."""
     alt, rows = altair(), []
-    names = {letter: name for letter, (name, _) in zip(figures.letters, _key(figures), strict=True)}
+    names = {letter: one.label for letter, one in zip(figures.letters, _key(figures), strict=True)}
     for where, third in zip(THIRDS, figures.figure3.thirds, strict=False):
         for letter, of in third.items():
             if of.mean is None:
@@ -166,7 +173,7 @@ def _thirds(figures: SupernetFigures) -> Figure | None:
         return None
     entries = _key(figures)
     x = alt.X("third:N", sort=list(THIRDS), title=None, axis=alt.Axis(labelAngle=0))
-    offset = alt.XOffset("part:N", sort=[name for name, _ in entries])
+    offset = alt.XOffset("part:N", sort=[one.label for one in entries])
     tips = [
         alt.Tooltip("third:N", title="where"),
         alt.Tooltip("part:N", title="part"),
@@ -185,7 +192,7 @@ def _thirds(figures: SupernetFigures) -> Figure | None:
     return Figure("thirds", "Where the parts are", note, look(alt.layer(bars, spread), 260), entries)
 
 
-def _key(figures: SupernetFigures) -> list[tuple[str, str]]:
+def _key(figures: SupernetFigures) -> list[Entry]:
     """Name and colour of each letter that was searched over."""
     parts = {"-": ("identity", PALE), **{letter: part[:2] for letter, part in blocks.PARTS.items()}}
-    return [parts.get(letter, (letter, blocks.OTHER[1])) for letter in figures.letters]
+    return [Entry(*parts.get(letter, (letter, blocks.OTHER[1]))) for letter in figures.letters]

@@ -1,0 +1,5 @@
+"""`python -m sublayer`: the command line."""
+
+from sublayer.cli import main
+
+main()
