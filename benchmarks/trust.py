@@ -38,10 +38,11 @@ MODELS: dict[str, Sequence[str]] = {
 """Name → words of the command; `--models 3` takes the first three."""
 BUSY = {
     "spin": "while True: pass",
-    "products": "import torch; torch.set_num_threads(1); a = torch.rand(512, 512)\nwhile True: a @ a",
+    "products": "import numpy; a = numpy.ones((512, 512), numpy.float32)\nwhile True: a @ a",
 }
 """Kinds of disturbing processes; repeats take turns between them."""
-START = 3.0
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+START = 1.0
 """Seconds for a disturbing process to get to work."""
 
 
@@ -137,7 +138,7 @@ def plan(
 @contextmanager
 def disturbing(count: int, kind: str) -> Iterator[None]:
     """With so many other processes at work."""
-    processes = [subprocess.Popen([sys.executable, "-c", BUSY[kind]]) for _ in range(count)]
+    processes = [subprocess.Popen([sys.executable, "-c", BUSY[kind]], env=ONE_THREAD) for _ in range(count)]
     try:
         time.sleep(START if count else 0)
         yield
