@@ -1,8 +1,13 @@
 """The main job, on the source of Python's own library: search for a model for this machine, train it, report.
 
-A model designed by hand sets the budget: its time and its memory on this processor. A search looks for models within
-that budget without training any; the fastest that has as many decoder parameters is then trained beside the first on
-the same tokens. A table and a page compare the two, and the one that was found writes a few lines.
+A model designed by hand sets the budget: its time and its memory on this processor. Two sides then have four models
+each within that budget, and train them alike on the same tokens:
+
+- by hand: at depths 2, 3, 4 and 6 the widest model of that design that fits;
+- searched: the largest of the front of a search, which trains none to find them.
+
+The best of each side on the valid split meet on the test split. A table and a page show all of them, and the best one
+writes a few lines.
 
 Under six minutes on two cores. Run again, it continues from the files in quickstart/.
 """
@@ -14,11 +19,13 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import sublayer
+from sublayer import executors
 from sublayer.cli.comparing import ComparisonView
 from sublayer.cli.front import SearchView
 from sublayer.cli.stopping import stopped_by_signals, when_stopped
-from sublayer.comparison import ComparisonRow, Variant
-from sublayer.measurement import Setting
+from sublayer.comparison import ComparisonRow, ComparisonTable, Variant
+from sublayer.comparison.folder import ComparisonFolder
+from sublayer.measurement import Reading, Setting
 from sublayer.nas import SearchResult
 from sublayer.nas.folder import SearchFolder
 from sublayer.nas.records import FrontModel
@@ -31,8 +38,10 @@ LENGTH = 128
 """Tokens of the segment that is timed."""
 VOCABULARY = 1536
 FIXED = {"head": "tied", "s.heads": 4, "vocab": VOCABULARY}
-BY_HAND = {"dim": 128, "layout": "(sf)x6", "f.inner": 384}
-"""Deep and narrow, feed-forwards three times as wide: as one would write it down."""
+DEEPEST, NARROWEST = 6, 128
+"""The model that sets the budget: deep and narrow, feed-forwards three times as wide."""
+WIDTHS = {2: (192, 208, 224, 240), 3: (160, 176, 192, 208), 4: (136, 144, 152, 160, 168)}
+"""Depth → widths that may be within the budget."""
 CHOICES = {
     "dim": "96..256/32",
     "layout": "|".join(
@@ -41,15 +50,21 @@ CHOICES = {
     "f.inner": "each(128..1024/64)",
 }
 SIZE: dict[str, Any] = {"population": 40, "iterations": 10}
+MODELS = 4
+"""Models that each side may train."""
+MARGIN = 0.97
+"""A model counts as within the budget up to this share of it, so that the next race agrees."""
+SEEDS = (0,)
 TRAINING = {
     "data.tokenizer": "bpe",
     "data.tokenizer.size": VOCABULARY,
     "train.steps": None,
-    "train.tokens": 400_000,
-    "train.batch": 2,
-    "train.length": 512,
+    "train.tokens": 150_000,
+    "train.batch": 4,
+    "train.length": 256,
     "train.lr": 3e-3,
-    "train.warmup": 40,
+    "train.warmup": 30,
+    "train.threads": 1,
     "train.eval_every": 200,
     "train.eval_tokens": 20_000,
 }
@@ -58,45 +73,76 @@ console = Console(highlight=False)
 
 
 def main() -> None:
-    by_hand = sublayer.config("llama", {**FIXED, **BY_HAND})
-    console.print("[bold]The budget[/bold]  what a model designed by hand takes here")
-    with Display("measuring"):
-        budget = sublayer.measure(by_hand, length=LENGTH, anyway=True)[0]
-    doubt = f" (a rough figure, as {budget.disturbed})" if budget.disturbed else ""
-    limits = f"{1e3 * budget.latency:.1f} ms for {LENGTH} tokens and {budget.memory / 1e6:.1f} MB"
-    console.print(f"{by_hand.stacks[''].layout} at {by_hand.dim}: {limits}{doubt}\n")
-
-    console.print("[bold]The search[/bold]  models within it, by what their sublayers take on this processor")
-    result = search(by_hand, budget.memory)
-    chosen = fastest(result, by_hand)
-    found = Model.Config.parse(chosen.config)
-    console.print(f"chosen: {found.stacks[''].layout} at {found.dim}, {in_the_race(result, chosen)}\n")
-
-    console.print("[bold]The training[/bold]  both on the same tokens of Python's own library")
+    variants = begun() or chosen()
+    console.print(
+        f"[bold]The training[/bold]  {MODELS} models of each side, on the same tokens of Python's own library"
+    )
     view = ComparisonView(Display("preparing the text"))
-    with view.display:
-        variants = [Variant("by hand", by_hand), Variant("searched", found)]
-        how = {"seeds": (0,), "setting": Setting(length=LENGTH), "on_start": view.start, "on_phase": view.phase}
-        table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, **how)
-    console.print(side_by_side(table.rows))
+    with view.display, executors.pool(workers=2) as pool:
+        how = {"seeds": SEEDS, "setting": Setting(length=LENGTH), "on_start": view.start, "on_phase": view.phase}
+        table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, pool=pool, **how)
+    console.print(side_by_side(table))
+    by_hand, searched = (best(table, side) for side in ("by hand", "searched"))
+    console.print(verdict(by_hand, searched))
 
     with Display("writing the report"):
         page = sublayer.report([OUT / "search", OUT / "comparison"], OUT / "report.html")
     console.print(f"\n[bold]The page[/bold]  {page.path}: {page.charts} charts, opens without a network")
 
-    run = OUT / "comparison" / table.rows[1].runs[0]
-    console.print("\n[bold]What it writes[/bold]")
+    run = OUT / "comparison" / min(by_hand, searched, key=bits).runs[0]
+    console.print("\n[bold]What the best one writes[/bold]")
     written = sublayer.load(run).generate(PROMPT, tokens=120, temperature=0.7)
     console.print(PROMPT + written, style="cyan", markup=False)
     console.print(f"\n[bold]Next[/bold]  sublayer generate {run} --prompt 'import ' · sublayer search --help")
 
 
-def search(by_hand: Model.Config, memory: float) -> SearchResult:
-    """A search that was begun continues under the budget it began with."""
-    budget, limits = by_hand, {"memory": memory}
+# The models of both sides
+
+
+def begun() -> list[Variant]:
+    """Those of a comparison that was begun before."""
+    asked = ComparisonFolder(OUT / "comparison").read_asked()
+    return [Variant(one["name"], Model.Config.parse(one["model"])) for one in asked.get("variants", ())]
+
+
+def chosen() -> list[Variant]:
+    budget = by_hand(DEEPEST, NARROWEST)
+    console.print("[bold]The budget[/bold]  what a model designed by hand takes here, and others of its design")
+    swept, reading = sweep(budget)
+    doubt = f" (a rough figure, as {reading.disturbed})" if reading.disturbed else ""
+    limits = f"{1e3 * reading.latency:.1f} ms for {LENGTH} tokens and {reading.memory / 1e6:.1f} MB"
+    console.print(f"{sketch(budget)}: {limits}{doubt}")
+    console.print(f"within it at other depths: {', '.join(map(sketch, swept[1:]))}\n")
+
+    console.print("[bold]The search[/bold]  models within it, by what their sublayers take on this processor")
+    found = [Model.Config.parse(one.config) for one in largest(search(budget, reading.memory))]
+    console.print(f"the largest within the budget, as measured: {', '.join(map(sketch, found))}\n")
+    sides = {"by hand": swept, "searched": found}
+    return [Variant(f"{side} {n}", one) for side, models in sides.items() for n, one in enumerate(models, 1)]
+
+
+def by_hand(depth: int, dim: int) -> Model.Config:
+    return sublayer.config("llama", {**FIXED, "dim": dim, "layout": f"(sf)x{depth}", "f.inner": 3 * dim})
+
+
+def sweep(budget: Model.Config) -> tuple[list[Model.Config], Reading]:
+    """The budget and, at every other depth, the widest model within it, all measured in turn; the budget's reading."""
+    rivals = [by_hand(depth, dim) for depth, widths in WIDTHS.items() for dim in widths]
+    with Display("measuring models of that design in turn"):
+        race = sublayer.race(budget, *rivals, length=LENGTH, seconds=0.7, anyway=True)
+    first, *readings = race.readings
+    within: dict[str, Model.Config] = {}
+    for model, reading in zip(rivals, readings, strict=True):  # the widest of a depth comes last
+        if reading.latency <= first.latency and reading.memory <= first.memory:
+            within[model.stacks[""].layout] = model
+    return [budget, *within.values()], first
+
+
+def search(budget: Model.Config, memory: float) -> SearchResult:
+    """A search that was begun continues under the limits it began with."""
+    limits = {"memory": memory}
     if (OUT / "search" / "search.json").exists():
-        begun = SearchFolder(OUT / "search").read_request()
-        budget, limits = begun.budget and Model.Config.parse(begun.budget), begun.limits
+        limits = SearchFolder(OUT / "search").read_request().limits
     with Display("starting the search") as display:
         return sublayer.search(
             "llama",
@@ -113,32 +159,58 @@ def search(by_hand: Model.Config, memory: float) -> SearchResult:
         )
 
 
-def fastest(result: SearchResult, by_hand: Model.Config) -> FrontModel:
-    """The fastest with as many decoder parameters, of those within the budget as measured; the largest, if none has."""
-    least = by_hand.cost().decoder_params
-    front = [one for one in result.front if one.within] or [one for one in result.front if one.within is None]
-    front = sorted(front or result.front, key=lambda one: one.measured_value("latency") or one.values["latency"])
-    large = [one for one in front if one.values["decoder_params"] >= least]
-    return (large or front[-1:])[0]
+def largest(result: SearchResult) -> list[FrontModel]:
+    """Models with the most parameters among those measured within the budget; first one of each layout."""
+
+    def latency(one: FrontModel) -> float:
+        measured = one.measured_value("latency")
+        return one.values["latency"] if measured is None else measured
+
+    within = [one for one in result.front if one.within is not False] or result.front
+    well = [one for one in within if latency(one) <= MARGIN * result.limits["latency"]] or within
+    ranked = sorted(well, key=lambda one: -one.values["decoder_params"])
+    first = {one.layout: one for one in reversed(ranked)}.values()  # the largest of each layout
+    return sorted(ranked, key=lambda one: one not in first)[:MODELS]
 
 
-def in_the_race(result: SearchResult, chosen: FrontModel) -> str:
-    """Its time beside that of the budget, both measured in turn."""
-    limit, latency = result.limits["latency"], chosen.measured_value("latency")
-    if latency is None or chosen.within is None:
-        return f"predicted at most {1e3 * limit:.1f} ms"
-    return f"{1e3 * latency:.1f} ms measured in turn with the first, which sets the limit: at most {1e3 * limit:.1f} ms"
+# What came of them
 
 
-def side_by_side(rows: list[ComparisonRow]) -> Table:
-    table = Table.grid("", *(Column(justify="right") for _ in range(5)), padding=(0, 3))
-    table.add_row("", "layout", "decoder", "test bits/byte", "ms, measured", "MB, measured", style="bold")
-    for row in rows:
-        bits = "—" if row.test is None or row.test.bits_per_byte is None else f"{row.test.bits_per_byte.mean:.3f}"
+def best(table: ComparisonTable, side: str) -> ComparisonRow:
+    """The lowest loss on valid, of the models of a side."""
+    return next(row for row in table.ranked if row.name.startswith(side))
+
+
+def bits(row: ComparisonRow) -> float:
+    """Per byte of the test split."""
+    found = row.test and row.test.bits_per_byte
+    return found.mean if found else float("inf")
+
+
+def verdict(by_hand: ComparisonRow, searched: ComparisonRow) -> str:
+    gain = bits(by_hand) - bits(searched)
+    if gain <= 0:
+        return f"\nHere the search did not win: the best model by hand has {-gain:.3f} bits/byte less on test."
+    return f"\nThe search wins by {gain:.3f} bits/byte on test, best against best, within the same budget."
+
+
+def side_by_side(table: ComparisonTable) -> Table:
+    shown = Table.grid(*(Column(justify="right" if n > 2 else "left") for n in range(8)), padding=(0, 2))
+    titles = ("", "layout", "width", "decoder", "valid bits/byte", "test bits/byte", "ms", "MB")
+    shown.add_row(*titles, style="bold")
+    winners = [best(table, side).name for side in ("by hand", "searched")]
+    for row in table.rows:
+        valid = "—" if row.bits_per_byte is None else f"{row.bits_per_byte.mean:.3f}"
         speed = "—" if row.latency is None else f"{1e3 * row.latency.latency:.1f}"
         size = "—" if row.memory is None else f"{row.memory / 1e6:.1f}"
-        table.add_row(row.name, row.layout, f"{(row.decoder_params or 0) / 1e6:.2f} M", bits, speed, size)
-    return table
+        cells = row.name, row.layout, str((row.config or {}).get("dim")), f"{(row.decoder_params or 0) / 1e6:.2f} M"
+        style = "bold green" if row.name in winners else None
+        shown.add_row(*cells, valid, f"{bits(row):.3f}", speed, size, style=style)
+    return shown
+
+
+def sketch(model: Model.Config) -> str:
+    return f"{model.stacks[''].layout} at {model.dim}"
 
 
 if __name__ == "__main__":
