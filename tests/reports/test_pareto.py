@@ -83,3 +83,10 @@ def test_a_candidate_is_called_by_its_folder_and_number():
     chart = drawn(THREE[:2], made([(1, 1)]), trials=made([(1, 1), (0, 2)]), folder='a "b"')
     (calculate,) = (one["transform"][0]["calculate"] for one in chart["layer"] if "transform" in one)
     assert calculate == r'"a \"b\"#" + datum.number'
+
+
+def test_a_front_that_was_predicted_anew_says_so():
+    trials = made([(1, 1), (0, 2)])
+    then, now = (figures(Front(THREE[:2], made([(1, 1)]), trials, 3, anew=anew))[0].note for anew in (True, False))
+    assert "2 others of 3 models tried, within the limits, as predicted then" in then
+    assert "2 others of 3 models tried, within the limits. " in now

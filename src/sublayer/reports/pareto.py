@@ -103,8 +103,11 @@ class Front:
     objectives: Sequence[ParetoAxis]
     points: Sequence[Point]
     trials: Sequence[Point] = ()
+    """Others that were tried, as predicted at that time."""
     tried: int = 0
-    """How many there were, of which `trials` are at hand."""
+    """How many there were in all."""
+    anew: bool = False
+    """Whether the front was predicted anew since, from better readings."""
     limits: Mapping[str, float] | None = None
     folder: str = ""
     """Put before # and a number, it is a candidate's name."""
@@ -247,7 +250,8 @@ def _key(front: Front, dots: Rows, limits: Sequence[Mapping[str, Any]]) -> list[
 
 def _note(front: Front, third: Sequence[int], limits: Sequence[Mapping[str, Any]]) -> str:
     dots = min(len(front.trials), DOTS)
-    tried = f"Pale: {dots:,} of {plural(front.tried, 'model')} tried, within the limits. " if dots else ""
+    then = ", as predicted then; the front was predicted anew from better readings" if front.anew else ""
+    tried = f"Pale: {dots:,} others of {plural(front.tried, 'model')} tried, within the limits{then}. " if dots else ""
     rest = f"; colour and size: {front.objectives[third[0]].scale.title}" if third else ""
     far = "".join(f" Beyond the chart: {one['words']}." for one in limits if one["at"] is None)
     return f"{tried}Dots: the {len(front.points)} on the front in all objectives{rest}.{far}"

@@ -40,7 +40,11 @@ def section(source: Source) -> Section:
         body.append(paragraph(f"The readings that predictions are made from were disturbed: {front.disturbed}."))
     if points := _points(models, objectives):
         count, budget = front.trials or len(tried), budget_point(front, objectives)
-        body += pareto.figures(Front(objectives, points, tried, count, front.limits, str(source.path), budget))
+        known = {one.number: one.values for one in points}
+        others = [one for one in tried if one.number not in known]
+        anew = any(one.values != known.get(one.number, one.values) for one in tried)
+        shown = Front(objectives, points, others, count, anew, front.limits, str(source.path), budget)
+        body += pareto.figures(shown)
     if models:
         body += [heading("The front"), legend(one.layout for one in front.front)]
         body += [*_front_table(front, objectives, models), *_next(models)]

@@ -29,7 +29,7 @@ def predicted(front: SearchResult, models: Sequence[Candidate], name: str) -> Fi
         for one in models
         if not disturbed(one.of, name) and percent(one.of.values.get(name), one.of.measured_value(name)) is not None
     ]
-    if not rows:
+    if len(rows) < 2:
         return None
     ends = [value for row in rows for value in (row["x"], row["y"], row["low"], row["high"]) if value is not None]
     known_axis = axis(known, ends)
@@ -62,7 +62,7 @@ def hypervolume(front: SearchResult) -> Figure:
         if value is not None and math.isfinite(value)
     ]
     tips = [alt.Tooltip("x:Q", title="generation"), alt.Tooltip("y:Q", title="hypervolume", format=DIGITS)]
-    x = alt.X("x:Q", title="generation", axis=alt.Axis(tickMinStep=1, format="d"))
+    x = alt.X("x:Q", title="generation", axis=alt.Axis(tickCount=min(6, len(rows) - 1), format="d"))
     y = alt.Y(
         "y:Q",
         title="hypervolume, as a share" if _shares(front) else "hypervolume",
