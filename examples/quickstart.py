@@ -96,7 +96,7 @@ def search(by_hand: Model.Config, memory: float) -> SearchResult:
     budget, limits = by_hand, {"memory": memory}
     if (OUT / "search" / "search.json").exists():
         begun = SearchFolder(OUT / "search").read_request()
-        budget, limits = begun.budget and Model.Config.parse(begun.budget), begun.limits
+        budget, limits = Model.Config.parse(begun.budget) if begun.budget else None, begun.limits
     with Display("starting the search") as display:
         return sublayer.search(
             "llama",
