@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+PLAIN = 'kind = "decoder"\nvocab = 9\ndim = 8\n[stack]\nkind = "plain"\nlayout = "s"\nalphabet.s = "dense"'
+
 
 @pytest.mark.parametrize(
     ("words", "answer"),
@@ -68,12 +70,12 @@ def test_one_line(refuse, words, answer, tmp_path, monkeypatch):
         ("kind.toml", 'kind = "decodr"', r"kind\.toml: unknown model kind 'decodr'; did you mean decoder"),
         (
             "rule.toml",
-            'kind = "decoder"\nvocab = 9\ndim = 8\n[stack]\nkind = "plain"\nlayout = "par(5)"',
+            PLAIN.replace('"s"', '"par(5)"'),
             r"layout 'par\(5\)' is a rule with no layout to stand on; name one: par\(5,12\)",
         ),
         (
             "mine.toml",
-            'kind="decoder"\nvocab=9\ndim=8\nhead="mine"\n[stack]\nkind="plain"\nlayout="s"\nalphabet.s="glu"',
+            PLAIN.replace("dim", 'head = "mine"\ndim'),
             r"head: unknown head kind 'mine'; .*; for a kind of your own, add --plugin MODULE",
         ),
         ("bytes.json", b"\xff\xfe", r"bytes\.json: cannot be read"),

@@ -34,9 +34,9 @@ def test_the_phases_of_a_search(display):
     assert shown(display) == (CANDIDATES, "1 of 4", "measuring sublayers: 1 of 2")
     progress.trials += [None] * 3
     view.progress(progress)
-    view.phase("measuring models of the front", 0, 9)
-    view.activity("measuring (sf) at 64")
-    assert shown(display) == ("measuring models of the front", "0 of 9", "measuring (sf) at 64")
+    view.timed_phase("measuring 9 models of the front in turn", 27.0)
+    view.activity("waiting")
+    assert shown(display) == ("measuring 9 models of the front in turn", "", "waiting")
     view.trainings([Path("nowhere/0003")])
     assert shown(display) == ("training", "", "0 of 1 run done")
 

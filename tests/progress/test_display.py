@@ -75,6 +75,16 @@ def test_a_new_phase_has_a_time_of_its_own(clock, capsys):
     assert lines(capsys) == ["… drawing: 7 of 10, about 6 s left"]
 
 
+def test_a_phase_of_known_length_counts_down(clock, capsys):
+    with Display("starting", clock=clock) as display:
+        display.begin_timed("measuring 3 models", 9.0)
+        clock.now += 3
+        display.tick()
+        clock.now += 8
+        display.tick()
+    assert lines(capsys) == ["… measuring 3 models: about 6 s left", "… measuring 3 models: 11 s so far"]
+
+
 def test_quiet_shows_nothing(clock, capsys):
     with Display("measuring", 10, clock=clock, quiet=True) as display:
         clock.now += 100

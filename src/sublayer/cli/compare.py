@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -91,11 +90,11 @@ def compare(
         import_torch()
         import sublayer
         from sublayer import executors
-        from sublayer.cli.words import load_plugins, print_json, read_overrides, read_seeds
+        from sublayer.cli.words import is_change, load_plugins, print_json, read_overrides, read_seeds
 
         load_plugins(plugin or [])
-        variants = [_variant(word) for word in words if not _is_change(word)]
-        changes = read_overrides(tuple(word for word in words if _is_change(word)))
+        variants = [_variant(word) for word in words if not is_change(word)]
+        changes = read_overrides(tuple(word for word in words if is_change(word)))
         rates = [] if lr is None else [_number("--lr", rate) for rate in lr.split(",")]
         changes |= {"train.lr": rates[0]} if len(rates) == 1 else {}
         changes |= {"train.tokens": _count("--tokens", tokens)} if tokens is not None else {}
@@ -117,12 +116,6 @@ def compare(
                 on_phase=view.phase,
             )
     print_json(table.dump()) if json else _print_table(table, str(view.folder))
-
-
-def _is_change(word: str) -> bool:
-    """A variant begins with a name, a change with a key."""
-    first = word.split(" ")[0]
-    return "=" in first and not Path(first).exists()  # a run's folder may have a = in its name
 
 
 def _variant(text: str) -> Variant:
@@ -165,34 +158,38 @@ def _target(text: str | None) -> int | str | None:
 
 
 def _print_table(table: ComparisonTable, folder: str) -> None:
-    """Quality, then speed: two tables, so that each fits a narrow terminal."""
+    """What variants are compared by, then the other figures: two tables, so that each fits a narrow terminal."""
     from rich.console import Console
 
     from sublayer.cli.words import coloured, figures_table, short, two_lines
     from sublayer.runs.wording import command
 
-    rows = table.ranked
+    rows, labels = table.ranked, table.labels
     other = "accuracy" if any(row.accuracy for row in rows) else "bits_per_byte"
-    titles = ("params", table.labels["mean"], table.labels[other], table.labels[f"test.{other}"])
-    good = figures_table(("variant", "layout"), tuple(map(two_lines, titles)), ("against the first",))
+    titles = ("params", labels["mean"], labels[other])
+    valid = figures_table(("variant", "layout"), tuple(map(two_lines, titles)), ("against the first",))
     for row in rows:
-        scores: tuple[Interval | None, ...] = (getattr(row, other), getattr(row.test, other, None))
-        figures = (short(row.params or 0), _mean(row), *("—" if one is None else f"{one.mean:.3f}" for one in scores))
-        good.add_row(row.name, coloured(row.layout), *figures, _against(row.difference))
-    measured = (table.labels[name] for name in ("tokens_per_second", "latency", "memory"))
-    fast = figures_table(("variant",), tuple(map(two_lines, measured)))
+        figures = (short(row.params or 0), _mean(row), _score(getattr(row, other)))
+        valid.add_row(row.name, coloured(row.layout), *figures, _against(row.difference))
+    titles = (labels[name] for name in (f"test.{other}", "tokens_per_second", "latency", "memory"))
+    more = figures_table(("variant",), tuple(map(two_lines, titles)))
     for row in rows:
-        fast.add_row(
+        more.add_row(
             row.name,
+            _score(getattr(row.test, other, None)),
             "—" if row.tokens_per_second is None else short(round(row.tokens_per_second)),
             "—" if row.latency is None else f"{1e3 * row.latency.latency:.2f} ms",
             "—" if row.memory is None else f"{row.memory / 1e6:.1f} MB",
         )
     console = Console()
-    console.print(good)
+    console.print(valid)
     print(*_remarks(table), "", sep="\n")
-    console.print(fast)
+    console.print(more)
     print(f"\n{command('report', folder)} · {command('runs', f'{folder}/runs')}")
+
+
+def _score(interval: Interval | None) -> str:
+    return "—" if interval is None else f"{interval.mean:.3f}"
 
 
 def _mean(interval: ComparisonRow | Difference, form: str = ".3f") -> str:

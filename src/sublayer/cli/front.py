@@ -52,6 +52,9 @@ class SearchView(SearchReporter):
         if self.display.terminal and (now - self.shown > EVERY or done == progress.total):
             self.display.below, self.shown = self._front(progress), now
 
+    def timed_phase(self, name: str, seconds: float) -> None:
+        self.display.begin_timed(name, seconds)
+
     def trainings(self, runs: Sequence[Path]) -> None:
         watch(self.display, [(path.name, path) for path in runs])
 

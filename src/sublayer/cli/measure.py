@@ -47,7 +47,8 @@ def measure(
     Parameters
     ----------
     words
-        Papers' names, JSON or TOML configs, folders of runs; then key=value, which apply to all of them.
+        Papers' names, JSON or TOML configs, folders of runs, candidates of a search (searches/first#12, #best,
+        #fastest, #knee); then key=value, which apply to all of them.
     task
         segment: read and score a segment after the remembered tokens. prefill: read a prompt and score the token after
         it. token: write one more token, as sublayer generate does.
@@ -78,11 +79,11 @@ def measure(
     """
     import_torch()
     import sublayer
-    from sublayer.cli.words import load_plugins, print_json, read_overrides
+    from sublayer.cli.words import is_change, load_plugins, print_json, read_overrides
 
     load_plugins(plugin or [])
-    names = [word for word in words if "=" not in word]
-    changes = read_overrides(tuple(word for word in words if "=" in word))
+    names = [word for word in words if not is_change(word)]
+    changes = read_overrides(tuple(word for word in words if is_change(word)))
     if forget:
         _forget(device, threads, json)
     if forget and not names:
@@ -92,7 +93,8 @@ def measure(
     setting: dict[str, Any] = {"task": task, "length": length, "memory": memory, "frozen": frozen}
     setting |= {"batch": batch, "threads": threads, "device": device}
     how: dict[str, Any] = {"changes": changes, "seconds": seconds, "wait": wait, "anyway": anyway}
-    with Display(f"measuring {', '.join(names)}") as display:
+    with Display("measuring") as display:
+        display.begin_timed(f"measuring {', '.join(names)}", seconds * len(names))
         race = sublayer.race(*names, plugins=plugin or (), on_wait=lambda why: _waiting(display, why), **how, **setting)
     configs = [sublayer.api.model_config(name, changes) for name in names]
     rows = [_row(*one) for one in zip(names, configs, race.readings, race.ratios, strict=True)]
@@ -130,6 +132,7 @@ def _print_table(rows: list[dict[str, Any]], setting: dict[str, Any]) -> None:
     console = Console(highlight=False)
     device = rows[0]["device"]
     console.print(f"{device['processor']}, {plural(setting['threads'], 'thread')}, {_task(setting)}", style="dim")
+    console.print("measured: median latency in ms, peak memory in MB and its parts", style="dim")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("model", overflow="fold")
     table.add_column("layout", overflow="fold")

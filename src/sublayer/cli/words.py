@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
+
+
+def is_change(word: str) -> bool:
+    """Whether a word is `key=value`, and not a model; the folder of a run may have a = in its name."""
+    first = word.split(" ")[0]
+    return "=" in first and not Path(first).exists()
 
 
 def read_overrides(words: tuple[str, ...]) -> dict[str, Any]:

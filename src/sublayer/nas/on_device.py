@@ -100,7 +100,8 @@ class DeviceMeter:
         self.setting, self.seconds, self.plugins, self.reporter, self.wait = setting, seconds, plugins, reporter, wait
 
     def measure(self, configs: Sequence[Model.Config]) -> list[MeasuredFigures]:
-        self.reporter.activity(f"measuring {plural(len(configs), 'model')} of the front in turn")
+        phase = f"measuring {plural(len(configs), 'model')} of the front in turn"
+        self.reporter.timed_phase(phase, self.seconds * len(configs))
         found = race(
             configs,
             self.setting,

@@ -31,6 +31,9 @@ class SearchReporter:
     def phase(self, name: str, done: int, total: int) -> None:
         """How far a phase is, besides evaluating candidates; the first call begins it."""
 
+    def timed_phase(self, name: str, seconds: float) -> None:
+        """A phase begins that takes about so many seconds."""
+
     def trainings(self, runs: Sequence[Path]) -> None:
         """The trainings of these runs begin."""
 

@@ -58,6 +58,12 @@ class Display:
             self.begun, self._poll = self.clock(), None
             self._estimate = Estimate(done, self.begun)
 
+    def begin_timed(self, phase: str, seconds: float) -> None:
+        """A phase begins that reports nothing, and takes about so many seconds."""
+        self.begin(phase, seconds, counted=False)
+        begun = self.begun
+        self.watch(lambda: self.update(min(self.clock() - begun, seconds)))
+
     def update(self, done: float, total: float | None = None, status: str | None = None) -> None:
         with self._lock:
             self.done, self.total = done, self.total if total is None else total
