@@ -40,7 +40,7 @@ VOCABULARY = 1536
 FIXED = {"head": "tied", "s.heads": 4, "vocab": VOCABULARY}
 DEEPEST, NARROWEST = 6, 128
 """The model that sets the budget: deep and narrow, feed-forwards three times as wide."""
-WIDTHS = {2: (192, 208, 224, 240), 3: (160, 176, 192, 208), 4: (136, 144, 152, 160, 168)}
+WIDTHS = {2: (200, 208, 216, 224), 3: (168, 176, 184, 192), 4: (144, 152, 160, 168)}
 """Depth → widths that may be within the budget."""
 CHOICES = {
     "dim": "96..256/32",
