@@ -153,6 +153,7 @@ quickstart.TEXT = quickstart.sublayer.__path__[0] + "/**/*.py"
 quickstart.SIZE = {"population": 5, "iterations": 1}
 quickstart.CHOICES |= {"dim": "96|128", "f.inner": "128|256", "layout": "(sf)x1|(sf)x2"}
 quickstart.TRAINING |= {"train.tokens": None, "train.steps": 4}
+quickstart.WIDTHS, quickstart.MODELS = {2: (200,)}, 2
 for time in ("first", "second"):
     print("the", time, "time")
     quickstart.main()
@@ -164,8 +165,10 @@ def test_the_quickstart_runs_when_made_short(tmp_path):
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.split("the second time")  # which goes on from what is there
     for output in (first, second):
-        for shown in ("at most", "chosen:", "by hand", "searched", "bits/byte", "report.html", "class Reader:"):
+        for shown in ("by hand 1", "searched 1", "test bits/byte", "report.html", "class Reader:"):
             assert shown in output
+    for shown in ("The budget", "within it at other depths", "the largest within the budget"):
+        assert shown in first
     assert (tmp_path / "quickstart" / "report.html").stat().st_size > 500_000
 
 

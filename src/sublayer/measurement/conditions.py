@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import quantiles
 from typing import Any
 
 from sublayer.measurement.clock import LEAST, Repeat, Timing
@@ -14,8 +15,11 @@ SLACK = 0.25
 """Processors that others may take of those that the threads need."""
 BUSY = 0.125
 """Share of all processors that others may take at the device's quiet pace; at least SLACK."""
-SLOWEST = 1.5
-"""The largest slowdown that is corrected."""
+SLOWEST = 1.15
+"""The largest slowdown that is corrected: beyond it, the reference load and a model no longer slow down alike."""
+UNEVEN = 1.2
+"""The largest ratio between slow and quick runs, at their quartiles. Bursts that are shorter than a run and longer than
+the reference load, show here alone."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Conditions:
     """Load average of the last minute."""
     threads: int
     cores: int
+    uneven: float = 1.0
+    """The upper quartile of the runs' times over the lower one."""
     slowdown: float = 1.0
     """How many times slower than at the device's quiet pace the reference load ran, as it bears on this model."""
     uncalibrated: str | None = None
@@ -60,13 +66,14 @@ class Conditions:
             load=load_average(),
             threads=threads,
             cores=os.cpu_count() or 1,
+            uneven=_uneven(timing.at_pace(timing.pace)),
         )
 
     @property
     def disturbed(self) -> str | None:
         """What disturbs too much for a correction; None if nothing does."""
         taken = disturbance(self.others, self.stolen, self.threads, self.cores)
-        return taken or self._starved or self._slow or self._unknown
+        return taken or self._starved or self._slow or self._bursts or self._unknown
 
     @property
     def busy(self) -> str | None:
@@ -87,6 +94,12 @@ class Conditions:
         if self.slowdown <= SLOWEST:
             return None
         return f"the device runs at {1 / self.slowdown:.2f} of its quiet pace"
+
+    @property
+    def _bursts(self) -> str | None:
+        if self.uneven <= UNEVEN:
+            return None
+        return f"a quarter of the runs takes {100 * (self.uneven - 1):.0f} % longer than another quarter"
 
     @property
     def _unknown(self) -> str | None:
@@ -121,3 +134,8 @@ def _processors(count: float) -> str:
 def _switches(taken: Sequence[Repeat]) -> float | None:
     known = [one.lap.used.switches for one in taken if one.lap.used.switches is not None]
     return sum(known) / len(known) if known else None
+
+
+def _uneven(seconds: Sequence[float]) -> float:
+    lower, _, upper = quantiles(seconds, n=4)
+    return upper / lower

@@ -20,6 +20,9 @@ NEAR = 1.15
 """Paces up to this factor of the fastest are those of a quiet device."""
 USUAL_SPREAD, PRIOR = 0.03, 4
 """The spread assumed before there is evidence, and the number of samples that it weighs as much as."""
+UNFAMILIAR = 0.06
+"""Deviation of a pace that was seen once, in logarithms; it falls with the number of samples. A device may have been slow
+whenever it was seen."""
 MOST = 64
 """Samples that are stored, the latest."""
 STEADY = 0.02
@@ -120,7 +123,8 @@ def _fastest(column: list[float]) -> list[float]:
 def _spread(column: list[float]) -> float:
     middle = median(column)
     squares = sum(math.log(value / middle) ** 2 for value in column)
-    return math.sqrt((squares + PRIOR * USUAL_SPREAD**2) / (len(column) + PRIOR))
+    usual = math.sqrt((squares + PRIOR * USUAL_SPREAD**2) / (len(column) + PRIOR))
+    return math.hypot(usual, UNFAMILIAR / len(column))
 
 
 def _dump(sample: Sample) -> dict[str, Any]:
