@@ -113,7 +113,8 @@ def chosen() -> list[Variant]:
     console.print("[bold]The budget[/bold]  what a model designed by hand takes here, and others of its design")
     swept, reading = sweep(budget)
     doubt = f" (a rough figure, as {reading.disturbed})" if reading.disturbed else ""
-    limits = f"{1e3 * reading.latency:.1f} ms for {LENGTH} tokens and {reading.memory / 1e6:.1f} MB"
+    time = f"{1e3 * reading.latency:.1f} ms ± {100 * reading.spread:.0f} %"
+    limits = f"{time} for {LENGTH} tokens, {reading.memory / 1e6:.1f} MB"
     console.print(f"{sketch(budget)}: {limits}{doubt}")
     console.print(f"within it at other depths: {', '.join(map(sketch, swept[1:]))}\n")
 
@@ -121,7 +122,7 @@ def chosen() -> list[Variant]:
     result = search(budget, reading.memory)
     # A model of both sides would say nothing about either.
     found = [one for one in largest(result) if one.hash not in {model.hash for model in swept}][:MODELS]
-    console.print(f"the largest within the budget, as measured: {', '.join(map(sketch, found))}\n")
+    console.print(f"the largest within the budget: {', '.join(map(sketch, found))}\n")
     sides = {"by hand": swept, "searched": found}
     return [Variant(f"{side} {n}", one) for side, models in sides.items() for n, one in enumerate(models, 1)]
 

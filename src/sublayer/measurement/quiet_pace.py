@@ -21,8 +21,8 @@ NEAR = 1.15
 USUAL_SPREAD, PRIOR = 0.03, 4
 """The spread assumed before there is evidence, and the number of samples that it weighs as much as."""
 UNFAMILIAR = 0.06
-"""Deviation of a pace that was seen once, in logarithms; it falls with the number of samples. A device may have been slow
-whenever it was seen."""
+"""Deviation of a pace that was seen once, in logarithms: the device may have been slow then. With more samples it
+falls."""
 MOST = 64
 """Samples that are stored, the latest."""
 STEADY = 0.02
