@@ -173,25 +173,12 @@ def model_config(model: str | Model.Config, changes: Mapping[str, Any] | None = 
     return model.but(changes) if changes else model
 
 
-def measure(
-    *models: str | Model.Config,
-    changes: Mapping[str, Any] | None = None,
-    seconds: float = 3.0,
-    wait: float = 30.0,
-    anyway: bool = False,
-    plugins: Sequence[str] = (),
-    on_wait: Callable[[str], object] = lambda why: None,
-    **setting: Any,
-) -> list[Reading]:
+def measure(*models: str | Model.Config, **how: Any) -> list[Reading]:
     """Time and peak memory on this machine: `sublayer.measure("gpt2", config, task="token", length=256)`.
 
-    models: papers, files, folders of runs, candidates of a search (`searches/x#294`), configs; changes apply to all.
-    Several are measured in a race. wait: seconds to repeat what other programs disturb; then it is refused, or, with
-    `anyway`, returned with `reading.disturbed`. on_wait: called with what disturbs.
+    models, how: as for `race`.
     """
-    return race(
-        *models, changes=changes, seconds=seconds, wait=wait, anyway=anyway, plugins=plugins, on_wait=on_wait, **setting
-    ).readings
+    return race(*models, **how).readings
 
 
 def race(
@@ -204,7 +191,12 @@ def race(
     on_wait: Callable[[str], object] = lambda why: None,
     **setting: Any,
 ) -> Race:
-    """As `measure`; `ratios` of the result has each model's latency over that of the first, with its interval."""
+    """Readings of models that run in turn, and the latency of each over that of the first (`ratios`), with intervals.
+
+    models: papers, files, folders of runs, candidates of a search (`searches/x#294`), configs; changes apply to all.
+    setting: task, length, memory, frozen, batch, threads, device. wait: seconds to repeat what other programs disturb;
+    then it is refused, or, with `anyway`, returned with `reading.disturbed`. on_wait: called with what disturbs.
+    """
     from sublayer.measurement import Race, Setting, checks
     from sublayer.measurement import measure as measure_configs
     from sublayer.measurement import race as race_configs
