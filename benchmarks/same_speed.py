@@ -31,11 +31,11 @@ ROUNDS = 9
 class Checkout:
     """A process that does one piece of work at a time and answers with its seconds and the others' share."""
 
-    def __init__(self, source: Path, threads: int) -> None:
+    def __init__(self, source: Path, threads: int, script: str = __file__) -> None:
         if not (source / "sublayer" / "__init__.py").is_file():
             sys.exit(f"{source}: no sublayer/ there; give the src folder of a checkout")
         env = {**os.environ, "PYTHONPATH": str(source.resolve()), "OMP_NUM_THREADS": str(threads)}
-        command = [sys.executable, __file__, "--work"]
+        command = [sys.executable, script, "--work"]
         self.process = subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def run(self, name: str) -> tuple[float, float]:

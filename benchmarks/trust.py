@@ -1,8 +1,8 @@
 """Can `sublayer measure` be believed? Models measured through the command line while this script disturbs the machine.
 
 For each model, number of threads and disturbance, some repeats spread over the run: how many answers lie within 10 % of
-the quiet value, how many were refused, how many are wrong without a word, and how many stated intervals hold the quiet
-value. The quiet value is the median of the answers while nothing disturbs.
+the quiet value, how many were refused, how many are silently wrong (farther off, and the stated interval does not hold
+the quiet value), and how many intervals hold it. The quiet value is the median of the answers while nothing disturbs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Cell:
     refused: int
     near: int
     wrong: int
-    """Answers further off than NEAR."""
+    """Answers farther off than NEAR whose interval does not hold the quiet value."""
     covered: int
     """Answers whose interval holds the quiet value."""
 
@@ -97,9 +97,11 @@ def main() -> None:
     cells = tabulate(answers)
     console.print(draw(cells))
     total = summary(cells)
+    answered = max(1, total["answers"])
     console.print(
-        f"within {100 * NEAR:.0f} % or refused: {100 * total['sound']:.1f} % (goal 95 %) · wrong without a word: "
-        f"{total['wrong']} (goal 0) · intervals that hold the quiet value: {100 * total['covered']:.1f} % (goal 90 %)"
+        f"within {100 * NEAR:.0f} % or refused: {100 * total['sound']:.1f} % (goal 95 %), of the answers "
+        f"{100 * total['near'] / answered:.1f} % · silently wrong: {total['wrong']} (goal 0) · intervals that hold the "
+        f"quiet value: {100 * total['covered']:.1f} % (goal 90 %)"
     )
     result = {
         "machine": harness.fingerprint(),
@@ -174,19 +176,21 @@ def _cell(quiet: Sequence[Answer], key: tuple[str, int, int], several: Sequence[
     truths = [one.latency for one in quiet if one.latency is not None]
     truth = median(truths) if truths else float("nan")
     given = [one for one in several if one.latency is not None]
-    near = sum(abs(one.latency / truth - 1) <= NEAR for one in given if one.latency)
-    covered = sum(one.low <= truth <= one.high for one in given if one.low and one.high)
-    return Cell(*key, len(several), len(several) - len(given), near, len(given) - near, covered)
+    near = [abs(one.latency / truth - 1) <= NEAR for one in given if one.latency]
+    covered = [one.low <= truth <= one.high for one in given if one.low and one.high]
+    wrong = sum(not (close or held) for close, held in zip(near, covered, strict=True))
+    return Cell(*key, len(several), len(several) - len(given), sum(near), wrong, sum(covered))
 
 
 def summary(cells: Sequence[Cell]) -> dict[str, Any]:
     calls, answers = sum(cell.calls for cell in cells), sum(cell.answers for cell in cells)
-    wrong = sum(cell.wrong for cell in cells)
+    near = sum(cell.near for cell in cells)
     return {
         "calls": calls,
         "answers": answers,
-        "wrong": wrong,
-        "sound": 1 - wrong / calls,
+        "near": near,
+        "wrong": sum(cell.wrong for cell in cells),
+        "sound": 1 - (answers - near) / calls,
         "covered": sum(cell.covered for cell in cells) / answers if answers else float("nan"),
     }
 

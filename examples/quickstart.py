@@ -86,7 +86,7 @@ def main() -> None:
         table = sublayer.compare(variants, TEXT, OUT / "comparison", TRAINING, pool=pool, **how)
     console.print(side_by_side(table))
     rival, found = (best(table, side) for side in ("by hand", "searched"))
-    console.print(verdict(rival, found))
+    console.print(verdict(table, rival, found))
 
     with Display("writing the report"):
         page = sublayer.report([OUT / "search", OUT / "comparison"], OUT / "report.html")
@@ -122,7 +122,9 @@ def chosen() -> list[Variant]:
     result = search(budget, reading.memory)
     # A model of both sides would say nothing about either.
     found = [one for one in largest(result) if one.hash not in {model.hash for model in swept}][:MODELS]
-    console.print(f"the largest within the budget: {', '.join(map(sketch, found))}\n")
+    doubt = f", as far as a busy machine shows it ({result.disturbed})" if result.disturbed else ""
+    sizes = (f"{sketch(one)} ({one.cost().decoder_params / 1e6:.2f} M)" for one in found)
+    console.print(f"the largest within the budget{doubt}: {', '.join(sizes)}\n")
     sides = {"by hand": swept, "searched": found}
     return [Variant(f"{side} {n}", one) for side, models in sides.items() for n, one in enumerate(models, 1)]
 
@@ -199,11 +201,22 @@ def bits(row: ComparisonRow) -> float:
     return found.mean if found else float("inf")
 
 
-def verdict(rival: ComparisonRow, found: ComparisonRow) -> str:
+def verdict(table: ComparisonTable, rival: ComparisonRow, found: ComparisonRow) -> str:
+    """Who wins, and whether both kept to the budget in the race of all."""
     gain = bits(rival) - bits(found)
     if gain <= 0:
-        return f"\nHere the search did not win: the best model by hand has {-gain:.3f} bits/byte less on test."
-    return f"\nThe search wins by {gain:.3f} bits/byte on test, best against best, within the same budget."
+        words = f"Here the search did not win: the best model by hand has {-gain:.3f} bits/byte less on test"
+    else:
+        words = f"The search wins by {gain:.3f} bits/byte on test, best against best"
+    return f"\n{words}{kept_to(table, rival, found)}."
+
+
+def kept_to(table: ComparisonTable, *rows: ComparisonRow) -> str:
+    """The budget: as far as it is known."""
+    if any(row.latency is None for row in (table.rows[0], *rows)):
+        return "; the machine was too busy to time them, so run this again"
+    above = [row.name for row in rows if is_above(row, table)]
+    return f", but {' and '.join(above)} took longer than the budget" if above else ", within the same budget"
 
 
 def side_by_side(table: ComparisonTable) -> Table:

@@ -30,7 +30,7 @@ def test_json(run):
 
 
 class Quick:
-    """In place of the process that measures: models take a millisecond, and twice as long on a busy machine."""
+    """In place of the process that measures: models take ten milliseconds, and twice as long on a busy machine."""
 
     slowdown, others = 1.0, 0.0
 
@@ -39,7 +39,7 @@ class Quick:
 
     def read(self, config, **how):
         state = {"others": self.others, "cores": 64, "slowdown": self.slowdown}
-        return replace(reading(1e-3, **state), raw=1e-3 * self.slowdown, device={"processor": "counted"})
+        return replace(reading(1e-2, **state), raw=1e-2 * self.slowdown, device={"processor": "counted"})
 
     def settle(self, read):
         return read
@@ -76,8 +76,8 @@ def test_a_table(run, quick):
 
 def test_a_correction_is_shown_where_it_is_more_than_a_little(run, quick):
     assert "the clock showed" not in run("measure", "gpt2", *SMALL)
-    quick(slowdown=1.1)
-    assert "the clock showed 1.1 ms, while the machine ran at 0.91 of its quiet pace" in run("measure", "gpt2", *SMALL)
+    quick(slowdown=1.07)
+    assert "the clock showed 10.7 ms, while the machine ran at 0.93 of its quiet pace" in run("measure", "gpt2", *SMALL)
 
 
 def test_a_machine_too_busy_is_refused_or_shown_as_such(run, refuse, quick):

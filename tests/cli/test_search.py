@@ -202,7 +202,10 @@ def test_objectives_and_methods(run):
         ([*SPACE, "--train", "100000000000000000000", "--data", "stdlib"], r"train=1000+: expected the number of"),
         ([*SPACE, "train.steps=3"], r"train\.steps: nothing is trained; add --train 3, or leave it out"),
         ([*SPACE, "data.tokenizer=char"], r"data\.tokenizer: there is no text; add --data FILE"),
-        ([*SPACE, "--objectives", "nonsense,latency"], r"unknown proxy 'nonsense'"),
+        (
+            [*SPACE, "--objectives", "nonsense,latency"],
+            r"unknown objective 'nonsense'; expected one of params, decoder_params, flops, latency, memory,",
+        ),
     ],
     ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else "",
 )

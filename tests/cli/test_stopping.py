@@ -88,6 +88,27 @@ def test_other_verbs_just_stop(stop, monkeypatch):
     assert stop("show", "gpt2") == ("stopped\n", 130)
 
 
+@pytest.mark.parametrize(("verb", "said"), [("search", "stopped; nothing is saved yet. "), ("describe", "stopped\n")])
+def test_a_signal_that_shows_as_another_exception(stop, monkeypatch, verb, said):
+    """pydantic wraps what is raised while it writes a config."""
+
+    def interrupted(*_, **__):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("Error calling function: StopSignal: SIGINT") from None
+
+    monkeypatch.setattr(f"sublayer.{verb}", interrupted)
+    printed, ended = stop("show" if verb == "describe" else verb, "gpt2")
+    assert printed.startswith(said)
+    assert ended == 130
+
+
+def test_an_error_without_a_signal_is_not_a_stop():
+    with pytest.raises(ValueError, match="wrong"), stopping.stopped_by_signals(), stopping.when_stopped(lambda: ""):
+        raise ValueError("wrong")
+
+
 def test_a_signal_that_is_ignored_stays_so():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

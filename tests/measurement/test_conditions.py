@@ -45,10 +45,10 @@ def test_a_pace_is_quiet_only_if_the_whole_machine_is():
 
 
 def test_a_reading_is_given_at_the_quiet_pace_with_the_raw_one_beside():
-    slow = reading(1.1e-3, pace=Pace(1.1e-3, 1e-3, 1e-3)).at(QUIET)
+    slow = reading(1.05e-3, pace=Pace(1.05e-3, 1e-3, 1e-3)).at(QUIET)
     assert slow.latency == pytest.approx(1e-3)
-    assert slow.raw == 1.1e-3
-    assert slow.conditions.slowdown == pytest.approx(1.1)
+    assert slow.raw == 1.05e-3
+    assert slow.conditions.slowdown == pytest.approx(1.05)
     assert slow.disturbed is None
     assert reading(2e-3, pace=Pace(2e-3, 1e-3, 1e-3)).at(QUIET).disturbed.startswith("the device runs at 0.50")
 
@@ -94,19 +94,29 @@ def test_a_median_that_is_left_open_is_useless():
 def test_the_quiet_pace_is_the_usual_one_of_the_fastest(tmp_path):
     file = PaceFile("d", tmp_path)
     assert file.quiet() is None
-    for slow in (1.6, 1.0, 1.02, 1.7, 1.04):
-        file.add(Sample(Pace(slow, slow, slow)))
+    for minute, slow in enumerate((1.6, 1.0, 1.02, 1.7, 1.04)):
+        file.add(Sample(Pace(slow, slow, slow), at=60.0 * minute))
     assert list(file.quiet().pace) == pytest.approx([1.02] * 3, rel=0.021)
     assert 0.005 < file.quiet().spread < 0.04
     assert Sample(Pace(1.0, 1.0, 0.8)).improves(file.quiet())
     assert not Sample(Pace(0.99, 1.0, 1.3)).improves(file.quiet())
 
 
-def test_a_pace_seen_once_is_trusted_less(tmp_path):
+def test_a_pace_seen_in_one_minute_only_is_trusted_less(tmp_path):
     file = PaceFile("d", tmp_path)
-    spreads = [file.add(Sample(Pace(1.0, 1.0, 1.0))).spread for _ in range(8)]
-    assert spreads == sorted(spreads, reverse=True)
-    assert spreads[0] > 2 * spreads[-1]
+    first = [file.add(Sample(Pace(1.0, 1.0, 1.0), at=float(second))).spread for second in range(0, 60, 10)]
+    later = [file.add(Sample(Pace(1.0, 1.0, 1.0), at=60.0 * minute)).spread for minute in range(1, 8)]
+    assert first[-1] > 0.9 * first[0], "more samples of the same minute say little about the next"
+    assert first + later == sorted(first + later, reverse=True)
+    assert first[-1] > 2 * later[-1]
+
+
+def test_a_device_is_known_when_several_of_its_samples_agree(tmp_path):
+    file = PaceFile("d", tmp_path)
+    for seen, known in ((1.0, False), (1.5, False), (1.04, False), (1.5, False), (1.02, True)):
+        file.add(Sample(Pace(seen, seen, seen)))
+        assert file.familiar(5) == known
+    assert not PaceFile("other", tmp_path).familiar(1)
 
 
 def test_a_disturbed_pace_is_replaced_by_the_first_quiet_one(tmp_path):

@@ -29,7 +29,7 @@ def small(name, **changes):
     [
         (small("gpt2"), Setting(length=70, batch=3)),
         (small("gpt2"), Setting(length=30, memory=90)),
-        (small("gpt2", position="rotary", **{"s.pattern": "window", "s.pattern.size": 16}), Setting(length=200)),
+        (small("gpt2", position="rotary", **{"s.pattern": "window", "s.pattern.size": 128}), Setting(length=200)),
         (small("gpt2", position="alibi"), Setting(length=150, batch=2)),
         (small("gpt2", **{"s.kv_heads": 1}), Setting(task="token", length=100)),
         (small("llama"), Setting(task="prefill", length=100, batch=2)),

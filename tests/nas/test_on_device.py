@@ -70,6 +70,9 @@ def test_what_is_too_large_is_never_measured(caplog):
         def activity(self, text):
             said.append(text)
 
+        def timed_phase(self, name, seconds):
+            said.append((name, seconds))
+
         def phase(self, name, done, total):
             said.append((name, done, total))
 
@@ -81,7 +84,8 @@ def test_what_is_too_large_is_never_measured(caplog):
     assert all(config.cost().params <= 40_000 for config in predictor.learned)
     assert 0 < len(predictor.calibrated) < len(predictor.learned)
     assert said[0] == ("drawing candidates", 0, 960)
-    assert said[960:] == ["waiting, as others work", *[("measuring sublayers on this device", 0, 1)] * 2]
+    waiting = [("waiting for a quiet machine", 0.0), "others work"]
+    assert said[960:] == [*waiting, *[("measuring sublayers on this device", 0, 1)] * 2]
     assert "others work, still so after 0 s: times are corrected, and measured again later" in caplog.text
     assert stage.figures(predictor.learned[0]) == {"latency": 1.0, "memory": predictor.learned[0].dim}
 

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,8 @@ import sublayer
 from sublayer import models
 from sublayer.nas.folder import SearchFolder
 from sublayer.nas.pick import pick
-from sublayer.nas.point import read_point
+from sublayer.nas.point import Point, read_point
+from sublayer.nas.records import FrontModel, MeasuredFigures
 from sublayer.nas.study import read_trials
 from sublayer.runs import sealed_json
 from tests.nas import little
@@ -49,7 +51,20 @@ def test_figures_have_their_source(searched):
     described = sublayer.describe(f"{out}#best")
     found = {(one.name, one.source) for one in described.figures}
     assert found >= {("latency", "predicted"), ("memory", "predicted"), ("params", "counted")}
-    assert described.dump()["figures"][0].keys() == {"name", "value", "source"}
+    assert described.dump()["figures"][0].keys() == {"name", "value", "source", "disturbed"}
+
+
+def test_a_disturbed_latency_is_shown_as_one():
+    measured = MeasuredFigures(latency=0.002, memory=1e6, disturbed="others work")
+    model = FrontModel(number=3, values={"latency": 0.004, "memory": 1e6, "params": 5.0}, measured=measured)
+    figures = Point(Path("s"), model, on_front=True, disturbed="others worked").figures()
+    assert [(one.name, one.how) for one in figures] == [
+        ("latency", "predicted on a busy machine (others worked)"),
+        ("latency", "measured on a busy machine (others work)"),
+        ("memory", "predicted"),
+        ("memory", "measured"),
+        ("params", "counted"),
+    ]
 
 
 def test_reading_writes_nothing_and_a_search_may_go_on(searched):

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 SHOW_CURSOR = b"\x1b[?25h"
+received: list[StopSignal] = []
+"""The first signal, once it has come. Other libraries may raise another exception in its place, as pydantic does."""
 typed: list[str] = []
 """The words of the command that is run."""
 
@@ -42,6 +44,7 @@ def stopped_by_signals(words: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     finally:
+        received.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -49,7 +52,8 @@ def stopped_by_signals(words: Sequence[str] = ()) -> Iterator[None]:
 def _first(number: int, frame: object) -> NoReturn:
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, _second)
-    raise StopSignal(number)
+    received.append(StopSignal(number))
+    raise received[-1]
 
 
 def _second(number: int, frame: object) -> NoReturn:
@@ -64,9 +68,16 @@ def when_stopped(describe: Callable[[], str]) -> Iterator[None]:
     """Print what is described if the block is stopped, and exit with 130 after Ctrl-C, 143 after SIGTERM."""
     try:
         yield
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, Exception) as error:
+        if (stop := stop_behind(error)) is None:
+            raise
         print(describe(), file=sys.stderr)
-        sys.exit(exit_code(error))
+        sys.exit(exit_code(stop))
+
+
+def stop_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """The stop that ended the work, also where it shows as another exception; None if nothing stopped it."""
+    return error if isinstance(error, KeyboardInterrupt) else next(iter(received), None)
 
 
 def exit_code(error: KeyboardInterrupt) -> int:

@@ -15,7 +15,7 @@ SLACK = 0.25
 """Processors that others may take of those that the threads need."""
 BUSY = 0.125
 """Share of all processors that others may take at the device's quiet pace; at least SLACK."""
-SLOWEST = 1.15
+SLOWEST = 1.08
 """The largest slowdown that is corrected: beyond it, the reference load and a model no longer slow down alike."""
 UNEVEN = 1.2
 """The largest ratio between slow and quick runs, at their quartiles. Bursts that are shorter than a run and longer than

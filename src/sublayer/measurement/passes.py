@@ -113,7 +113,7 @@ def make(model: Model, setting: Setting) -> Pass:
 
 def forgets(config: Model.Config) -> bool:
     """Whether it can read without end: its state is bounded, and its positions are not."""
-    return config.reach is not None and config.end is None
+    return config.bounded and config.end is None
 
 
 def common(config: Model.Config) -> int:

@@ -15,6 +15,9 @@ WAIT = 30.0
 """Seconds to wait for a quiet machine, unless asked otherwise."""
 LOOK = 0.5
 """Seconds of one look at the machine."""
+OPTIONS = "stop other programs, wait longer (--wait SECONDS), or take the figure as it is (--anyway)"
+AGAIN = "stop other programs; the same command then measures again"
+"""What to do about a refused figure: with the options of `measure`, or without."""
 
 
 class Disturbable(Protocol):
@@ -63,16 +66,10 @@ def undisturbed(
     return found
 
 
-def require_quiet(found: T, waited: float) -> T:
+def require_quiet(found: T, waited: float, remedy: str = OPTIONS) -> T:
     """What was measured, unless it was disturbed: that is refused in one line."""
     if found.disturbed:
-        raise ValueError(refusal(found.disturbed, waited))
+        raise ValueError(
+            f"the machine is too busy to measure: {found.disturbed}, still so after {waited:g} s; {remedy}"
+        )
     return found
-
-
-def refusal(disturbed: str, waited: float) -> str:
-    """One line for a figure that is not given."""
-    return (
-        f"the machine is too busy to measure: {disturbed}, still so after {waited:g} s; stop other programs, wait "
-        "longer (--wait SECONDS), or take the figure as it is (--anyway)"
-    )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -20,9 +21,12 @@ NEAR = 1.15
 """Paces up to this factor of the fastest are those of a quiet device."""
 USUAL_SPREAD, PRIOR = 0.03, 4
 """The spread assumed before there is evidence, and the number of samples that it weighs as much as."""
-UNFAMILIAR = 0.06
-"""Deviation of a pace that was seen once, in logarithms: the device may have been slow then. With more samples it
-falls."""
+UNFAMILIAR = 0.08
+"""Deviation of a pace that was seen in one minute only, in logarithms: the device may have been slow then. It falls
+with every further minute."""
+MINUTE = 60.0
+AGREE = 0.1
+"""A device is known when the faster half of its samples are within this of each other, in logarithms."""
 MOST = 64
 """Samples that are stored, the latest."""
 STEADY = 0.02
@@ -35,6 +39,8 @@ class Sample:
 
     pace: Pace
     disturbed: str | None = None
+    at: float = field(default_factory=time.time)
+    """Seconds since 1970. Samples of one minute share what the device went through in it."""
 
     def improves(self, known: QuietPace) -> bool:
         """Whether it is undisturbed where the known pace is not, or a component is faster by more than processes
@@ -57,9 +63,10 @@ class QuietPace:
     def of(cls, samples: list[Sample]) -> QuietPace:
         good = [one for one in samples if one.disturbed is None]
         columns = [_fastest(list(column)) for column in zip(*(one.pace for one in good or samples), strict=True)]
+        minutes = len({one.at // MINUTE for one in good or samples})
         return cls(
             Pace(*(median(column) for column in columns)),
-            mean(_spread(column) for column in columns),
+            math.hypot(mean(_spread(column) for column in columns), UNFAMILIAR / minutes),
             None if good else samples[0].disturbed,
         )
 
@@ -72,6 +79,12 @@ class PaceFile:
         """As stored; None if the file is absent or damaged, for it is made again as models are measured."""
         stored = self._read()
         return stored and _quiet(*stored)
+
+    def familiar(self, count: int) -> bool:
+        """Whether that many undisturbed samples are stored, and the faster half of them agree."""
+        stored = self._read()
+        means = sorted(mean(map(math.log, one.pace)) for one in (stored[1] if stored else []) if one.disturbed is None)
+        return len(means) >= count and (not means or means[len(means) // 2] - means[0] <= AGREE)
 
     def add(self, sample: Sample) -> QuietPace:
         """The quiet pace with one more sample. Disturbed ones count only until there is an undisturbed one."""
@@ -88,7 +101,7 @@ class PaceFile:
     def _read(self) -> tuple[Pace, list[Sample]] | None:
         try:
             data: dict[str, Any] = json.loads(self.path.read_bytes())
-            samples = [Sample(_pace(one), one["disturbed"]) for one in data["samples"]]
+            samples = [Sample(_pace(one), one["disturbed"], float(one.get("at", 0))) for one in data["samples"]]
             return (_pace(data["pace"]), samples) if samples else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -123,9 +136,8 @@ def _fastest(column: list[float]) -> list[float]:
 def _spread(column: list[float]) -> float:
     middle = median(column)
     squares = sum(math.log(value / middle) ** 2 for value in column)
-    usual = math.sqrt((squares + PRIOR * USUAL_SPREAD**2) / (len(column) + PRIOR))
-    return math.hypot(usual, UNFAMILIAR / len(column))
+    return math.sqrt((squares + PRIOR * USUAL_SPREAD**2) / (len(column) + PRIOR))
 
 
 def _dump(sample: Sample) -> dict[str, Any]:
-    return {**sample.pace.dump(), "disturbed": sample.disturbed}
+    return {**sample.pace.dump(), "disturbed": sample.disturbed, "at": sample.at}

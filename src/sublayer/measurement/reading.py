@@ -13,7 +13,7 @@ from sublayer.measurement.quiet_pace import QuietPace
 
 NOISY = 0.4
 """The spread of a median above which it is useless."""
-UNSURE = 0.2
+UNSURE = 0.5
 """Standard deviation of a correction, as a share of it, in logarithms."""
 
 

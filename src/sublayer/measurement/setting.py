@@ -50,6 +50,7 @@ class Setting(Config, tag="setting"):
                 f"length={self.length}: {last} tokens are read, and the model has {config.end} positions; use a "
                 "smaller length or memory, or a larger position.limit"
             )
+        config.check_length(last)
 
 
 STEPS = 32

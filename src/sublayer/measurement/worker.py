@@ -10,6 +10,7 @@ from typing import Any
 from sublayer.executors import wire
 from sublayer.executors.processes import Process
 from sublayer.measurement import need
+from sublayer.measurement.calibration import calibrate
 from sublayer.measurement.lock import measuring_lock
 from sublayer.measurement.quiet_pace import PaceFile, QuietPace, Sample
 from sublayer.measurement.ratios import Race
@@ -78,6 +79,8 @@ class Worker:
         for config in configs:
             setting.check(config)
             need.check(config, setting)
+        if "_process" not in vars(self):
+            calibrate(self.setting, self.folder)
         task = {"configs": [config.dump() for config in configs], "setting": setting.dump(), **how}
         with measuring_lock():
             found = self._process.ask(PROBE, task)

@@ -77,7 +77,8 @@ class LatencyStage(Stage):
         self.predictor.close()
 
     def _await_quiet(self) -> None:
-        why = self.predictor.await_quiet(self.wait, lambda why: self.reporter.activity(f"waiting, as {why}"))
+        self.reporter.timed_phase("waiting for a quiet machine", self.wait)
+        why = self.predictor.await_quiet(self.wait, self.reporter.activity)
         if why:
             log.warning("%s, still so after %g s: times are corrected, and measured again later", why, self.wait)
 

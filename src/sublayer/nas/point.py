@@ -27,6 +27,8 @@ class Point:
     folder: Path
     model: FrontModel
     on_front: bool
+    disturbed: str | None = None
+    """What disturbed the readings that its latency is predicted from."""
 
     @property
     def name(self) -> str:
@@ -45,11 +47,12 @@ class Point:
 
     def figures(self) -> list[Figure]:
         """Each figure with its source; a measured one after the one that was predicted."""
-        found = []
+        found, measured = [], self.model.measured
         for name, value in self.model.values.items():
-            found.append(Figure(name, value, source(name)))
-            if (measured := self.model.measured_value(name)) is not None:
-                found.append(Figure(name, measured, "measured"))
+            timed = name == "latency"  # nothing else can be disturbed
+            found.append(Figure(name, value, source(name), self.disturbed if timed else None))
+            if measured and (figure := measured.value(name)) is not None:
+                found.append(Figure(name, figure, "measured", measured.disturbed if timed else None))
         return found
 
 
@@ -61,7 +64,7 @@ def read_point(name: str) -> Point:
         result = folder.read_result()
         if result is None:
             raise ValueError(f"{name}: the search has no {FRONT} yet; run the same sublayer search again to finish it")
-        return Point(folder.path, pick(result, which), on_front=True)
+        return Point(folder.path, pick(result, which), on_front=True, disturbed=result.disturbed)
     if not which.isdecimal() or len(which) > 9:
         raise ValueError(
             f"{name}: {which!r} is not the number of a trial; write {path}{MARK}12, or one of "
@@ -69,9 +72,8 @@ def read_point(name: str) -> Point:
         )
     number, result = int(which), folder.read_result()
     found = None if result is None else next((one for one in result.front if one.number == number), None)
-    if found is not None:
-        return Point(folder.path, found, on_front=True)
-    return Point(folder.path, _trial(folder, number, name), on_front=False)
+    model = found or _trial(folder, number, name)
+    return Point(folder.path, model, on_front=found is not None, disturbed=result.disturbed if result else None)
 
 
 def several(folder: Path) -> str:
@@ -101,4 +103,4 @@ def _layout(trial: Recorded) -> str:
 
 def picked(result: SearchResult, folder: Path | str, by: str) -> Point:
     """The point of a search that has just ended."""
-    return Point(Path(folder), pick(result, by), on_front=True)
+    return Point(Path(folder), pick(result, by), on_front=True, disturbed=result.disturbed)

@@ -10,12 +10,13 @@ from sublayer.data import Dataset
 from sublayer.executors import Pool
 from sublayer.measurement import Setting
 from sublayer.measurement.quiet import WAIT
-from sublayer.nas import on_device
+from sublayer.nas import on_device, proxies
 from sublayer.nas.goals import COUNTED, MEASURED
 from sublayer.nas.proxy_stage import ProxyStage
 from sublayer.nas.records import MeasuredFigures
 from sublayer.nas.reporters import SearchReporter
 from sublayer.nas.stages import Stage, WeightStage
+from sublayer.nn.config import unknown
 from sublayer.nn.model import Model
 
 
@@ -64,6 +65,9 @@ def on_this_device(
     stages: list[Stage] = []
     meter = device = None
     names = sorted(figures - {*COUNTED, *MEASURED})
+    for name in names:
+        if name not in proxies.names():
+            raise ValueError(unknown("objective", name, dict.fromkeys((*COUNTED, *MEASURED, *proxies.names()))))
     # A proxy that cannot be scored is refused before the device is looked at.
     scored = [ProxyStage(names, text, seed, pool, reporter)] if names else []
     if figures & MEASURED.keys():

@@ -22,7 +22,7 @@ from sublayer.data import DataConfig, Windows, prepare
 from sublayer.executors import Pool
 from sublayer.executors.trainings import train_all, why_diverged
 from sublayer.measurement import Setting, measure
-from sublayer.measurement.quiet import WAIT, require_quiet
+from sublayer.measurement.quiet import AGAIN, WAIT, require_quiet
 from sublayer.nas.explore import empty
 from sublayer.nas.proxies import table
 from sublayer.nas.proxies.base import find, names
@@ -116,7 +116,7 @@ def run_study(
 
 def _latency(config: Model.Config, setting: Setting, plugins: Sequence[str]) -> float:
     (found,) = measure([config], setting, wait=WAIT, plugins=plugins)
-    return require_quiet(found, WAIT).latency
+    return require_quiet(found, WAIT, AGAIN).latency
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,8 @@ def check(model: Model.Config, data: DataConfig, out: Path, train: TrainConfig) 
         raise ValueError("supernet: a search runs in one process; start it without torchrun")
     if train.start is not None:
         raise ConfigError(f"train.start={train.start}: a search begins with fresh weights; leave it out")
+    if train.stages:
+        raise ConfigError("train.stages: a search of sublayers has two phases of its own; leave stages out")
     request.check_out(out, data)
     request.check_kind(model)
     return prepare(data)

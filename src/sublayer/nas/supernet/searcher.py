@@ -25,6 +25,7 @@ from sublayer.runs import Checkpoint, Progress
 from sublayer.runs.structure import put_together, take_apart
 from sublayer.runs.weights import load_weights
 from sublayer.training import optimizer as optimizers
+from sublayer.training import stages
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World
 from sublayer.training.loop import take_step
@@ -84,6 +85,7 @@ class Searcher:
                 made,
                 built[role],
                 batches(config, configs[role], texts[role], notes.get(f"{role} cursor")),
+                stages.plan(config, configs[role])[-1],
                 progress=Progress(**notes.get(f"{role} progress", {})),
             )
             for role in ROLES
