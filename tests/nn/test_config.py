@@ -3,6 +3,7 @@
 import pytest
 
 from sublayer.nn.attention import MultiHead
+from sublayer.nn.attention.pattern import Strided, Window
 from sublayer.nn.config import Config, ConfigError
 from sublayer.nn.feedforward import Dense
 from sublayer.nn.model import Decoder, Model
@@ -138,6 +139,15 @@ def test_every_error_has_its_path_in_one_line(config, changes, said):
         config.but(changes)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_another_kind_keeps_the_fields_that_it_has_too(config):
+    turned = config.but({"s.pattern": "block_local", "s.pattern.size": 32, "s.pattern.before": 8})
+    turned = turned.but({"s.pattern.kind": "window", "s.pattern.look": "back"})
+    assert turned.stack.alphabet["s"].pattern == Window.Config(size=32)
+    assert config.but({"s.pattern.kind": "strided"}).stack.alphabet["s"].pattern == Strided.Config()
+    with pytest.raises(ConfigError, match=r"s\.pattern\.before: there is no such field"):
+        config.but({"s.pattern.kind": "window", "s.pattern.before": 8})
 
 
 def test_unreadable_text_is_refused():

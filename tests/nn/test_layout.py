@@ -47,6 +47,7 @@ def test_repeats_are_those_of_the_top_level():
     ("layout", "said"),
     [
         ("(sf", "without its ')'"),
+        ("par(5,12", "without its ')'"),
         ("sf)x2", "without its '('"),
         ("()x2", "empty group"),
         ("", "empty"),

@@ -36,7 +36,7 @@ class Outsider:
 STACK = {"alphabet": DECODER["stack"]["alphabet"], "layout": "(sf)x2"}
 OUTSIDERS = [
     Outsider("linear_kernel", "EluKernel", ("s.kernel=elu_kernel",)),
-    Outsider("strided_pattern", "Strided", ("s.pattern=strided",)),
+    Outsider("spaced_pattern", "Spaced", ("s.pattern=spaced",)),
     Outsider("two_level_memory", "TwoLevel", ("s.memory=two_level",)),
     Outsider("log_bias", "LogBias", ("position=log_bias",)),
     Outsider("shared_stack", "Twice", ("stack.kind=twice",)),

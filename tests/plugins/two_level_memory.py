@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sublayer.nn.config import Count
-from sublayer.nn.memory import Attended, KeyValues, Memory
+from sublayer.nn.memory import Attended, Memory, first_segment
 
 
 class TwoLevel(Memory):
@@ -30,7 +30,7 @@ class TwoLevel(Memory):
 
     def step(self, new, state, scene, limit):
         k, v = new.own()
-        tokens = Attended(k, v, KeyValues.of(k, v), scene) if state is None else state.attend(k, v, scene, limit)
+        tokens = first_segment(k, v, scene, limit) if state is None else state.attend(k, v, scene, limit)
         k, v = (
             torch.cat([own.expand(len(k), -1, -1, -1), past], dim=2)
             for own, past in ((self.k_GSK, tokens.k_BGMK), (self.v_GSK, tokens.v_BGMK))

@@ -35,13 +35,19 @@ BASES = [
     Compose,
     Model,
 ]
+ETC = {
+    **ENCODER["stack"],
+    "kind": "etc",
+    "segment": 4,
+    "alphabet": {**ENCODER["stack"]["alphabet"], "s": {"kind": "etc", "heads": 4, "radius": 2}},
+}
 SETTINGS: dict[str, dict[str, dict]] = {
     "rotary_scaling": {name: {"factor": 2.0, "length": 5} for name in ("dynamic", "yarn", "llama3")}
     | {"linear": {"factor": 2.0}},
     "span": {"adaptive": {"limit": 4, "ramp": 2, "start": 0.25}},
     "embedding": {"adaptive": {**CLUSTERS, "factor": 2}, "factorised": {"rank": 12}},
     "head": {"adaptive_softmax": {**CLUSTERS, "factor": 2}},
-    "stack": {name: DECODER["stack"] | {"kind": name} for name in Stack.Config.registry},
+    "stack": {name: DECODER["stack"] | {"kind": name} for name in Stack.Config.registry} | {"etc": ETC},
     "model": {"decoder": DECODER, "encoder": ENCODER, "encoder_decoder": _translator()},
 }
 """Settings of kinds that have required fields, or defaults that a small model refuses."""

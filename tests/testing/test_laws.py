@@ -126,9 +126,9 @@ def test_the_oracle_runs_the_slow_twin():
 
 
 def test_the_long_case_is_beyond_every_block_and_tile():
-    windowed = small(sublayer.config("gpt2")).but({"s.pattern": {"kind": "window", "size": 36}})
+    windowed = small(sublayer.config("gpt2")).but({"s.pattern": {"kind": "window", "size": 36}, "position": "rotary"})
     case = Case(windowed).lengthened(75)
-    assert case.by_blocks
+    assert case.by_bands
     assert case.length > 144
     assert Case(small(sublayer.config("gpt2"))).lengthened(137).length == 137
 

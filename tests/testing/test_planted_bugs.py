@@ -8,10 +8,10 @@ from pydantic import model_serializer
 
 import sublayer
 from sublayer.nn import scene as scenes
-from sublayer.nn.attention import pattern
+from sublayer.nn.attention.pattern import base as pattern
 from sublayer.nn.config import Config
 from sublayer.nn.feedforward import Dense
-from sublayer.nn.memory import base as memories
+from sublayer.nn.memory import KeyValues
 from sublayer.nn.model import decoder
 from sublayer.nn.part import Part
 from sublayer.nn.position import learned, relative_xl, shaw
@@ -87,7 +87,7 @@ def test_an_inverted_mask(gpt2, monkeypatch):
 
     def inverted(*asked):
         seen = made(*asked)
-        return seen if seen.mask_B1LM is None else pattern.Sight(~seen.mask_B1LM)
+        return seen if seen.mask_BHLM is None else pattern.Sight(~seen.mask_BHLM)
 
     monkeypatch.setattr(pattern, "_sight", inverted)
     breaks("segmentation", gpt2)
@@ -109,7 +109,7 @@ def test_a_top_left_causal_mask_with_a_cache(gpt2, monkeypatch):
     monkeypatch.setattr(
         pattern,
         "lower",
-        lambda scene, memory: pattern.torch.ones(scene.length, memory + scene.length, dtype=torch.bool).tril()[None],
+        lambda scene, memory: torch.ones(1, 1, scene.length, memory + scene.length, dtype=torch.bool).tril(),
     )
     breaks("segmentation", gpt2)
 
@@ -185,5 +185,5 @@ def test_a_state_that_may_be_used_twice(gpt2, monkeypatch):
 
 
 def test_forks_that_share_buffers(gpt2, monkeypatch):
-    monkeypatch.setattr(memories.KeyValues, "map", lambda self, change: self)
+    monkeypatch.setattr(KeyValues, "map", lambda self, change: self)
     breaks("state is a value", gpt2, "fork")

@@ -1,12 +1,16 @@
 """Members that are wrong in ways no error shows: each is caught by the law that is about it, or is refused by name."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 import sublayer
-from sublayer.nn.attention import MultiHead, Pattern
+from sublayer.nn.attention import MultiHead, Pattern, Window
+from sublayer.nn.attention.bands import Band
 from sublayer.nn.attention.kernel import Kernel
+from sublayer.nn.attention.pattern import Global, Union
 from sublayer.nn.config import ConfigError
 from sublayer.nn.memory import Cache
 from sublayer.nn.part import Part
@@ -40,14 +44,31 @@ WINDOWED = GPT2.but({"position": "planted_slope", "s.pattern": {"kind": "window"
 
 def test_a_bias_is_honoured_beyond_the_blocks():
     case = Case(WINDOWED)
-    assert case.lengthened(75).by_blocks
-    assert LAWS["oracle"](case.lengthened(75)).holds
+    assert case.lengthened(300).by_bands
+    assert LAWS["oracle"](case.lengthened(300)).holds
 
 
 def test_a_bias_that_blocks_leave_out(monkeypatch):
     monkeypatch.setattr(Slope, "acts_on_scores", False)
     assert LAWS["oracle"](Case(WINDOWED)).holds, "too short to show"
     breaks("oracle", WINDOWED, long=True)
+
+
+class Backwards(Slope):
+    """Its biases by distance begin with the nearest key instead of the farthest."""
+
+    class Config(Slope.Config, tag="planted_backwards"):
+        def build_layer(self, dim, heads, head_dim, shared):
+            return Backwards()
+
+    def by_distance(self, q_BHLK, far, ahead, scale, table):
+        return -0.3 * torch.arange(far + ahead + 1).to(q_BHLK.dtype)[None, None, None]
+
+
+def test_biases_by_distance_in_the_wrong_order():
+    config = WINDOWED.but(position="planted_backwards")
+    assert LAWS["oracle"](Case(config)).holds, "too short to show"
+    breaks("oracle", config, long=True)
 
 
 class Shared(Plain):
@@ -145,8 +166,6 @@ class Strided(Pattern):
     """Every fourth token, and the last four."""
 
     class Config(Pattern.Config, tag="planted_strided"):
-        tile = 8
-
         @property
         def causal(self):
             return True
@@ -154,41 +173,75 @@ class Strided(Pattern):
         def allows(self, i, j):
             return (i - j < 4) | (j % 4 == 3)
 
-        def runs(self, length, memory):
-            return [self._tile(memory + start, memory + min(start + 8, length)) for start in range(0, length, 8)]
+        def bands(self, length, memory, start):
+            near = Window.Config(size=4).bands(length, memory, start)
+            return (*near, self._columns(length, memory, start))
 
-        def _tile(self, first, end):
-            near = max(0, first - 3)
-            return [(key, key + 1) for key in range(3, near, 4)] + [(near, end)]
+        def _columns(self, length, memory, start):
+            first = start - memory
+            keys = torch.arange(first, start + length)
+            keys = keys[keys % 4 == 3]
+            seen = torch.searchsorted(keys, torch.arange(start - 3, start + length - 3))
+            return Band(torch.zeros_like(seen).int(), seen.int(), None, (keys - first).int())
 
 
 STRIDED = GPT2.but({"s.pattern": "planted_strided"})
 
 
-def test_a_pattern_with_runs_holds():
+def test_a_pattern_with_bands_holds():
     case = Case(STRIDED)
     for name in ("pattern", "oracle", "segmentation", "generation", "cost = count"):
         assert LAWS[name](case).holds, name
-        assert LAWS[name](case.lengthened(75)).holds, name
+        assert LAWS[name](case.lengthened(300)).holds, name
 
 
 class Gappy(Pattern):
     class Config(Strided.Config, tag="planted_gappy"):
-        def _tile(self, first, end):
-            return [(max(0, first - 3), end)]
+        def bands(self, length, memory, start):
+            return super().bands(length, memory, start)[:1]
 
 
-def test_runs_that_miss_a_block():
+class OffByOne(Pattern):
+    class Config(Strided.Config, tag="planted_off_by_one"):
+        def _columns(self, length, memory, start):
+            band = super()._columns(length, memory, start)
+            return replace(band, hi=band.hi.add(1).clamp(max=len(band.keys)))
+
+
+def test_bands_that_miss_a_key_or_hold_one_twice():
     config = GPT2.but({"s.pattern": "planted_gappy"})
     breaks("pattern", config, "miss a key")
     breaks("oracle", config, long=True)
+    breaks("pattern", GPT2.but({"s.pattern": "planted_off_by_one"}), "twice|forbids")
+
+
+class Leaky(Pattern):
+    """A window, and two global tokens whose bands see the future too."""
+
+    class Config(Pattern.Config, tag="planted_leaky"):
+        @property
+        def causal(self):
+            return True
+
+        def allows(self, i, j):
+            return (i - j < 4) | (j < 2) | (i < 2)
+
+        def bands(self, length, memory, start):
+            members = Window.Config(size=4), Global.Config(first=2)
+            return Union.Config(members=members).bands(length, memory, start)
+
+
+def test_a_global_token_that_leaks_the_future():
+    config = GPT2.but({"s.pattern": "planted_leaky"})
+    breaks("pattern", config, "forbids")
+    breaks("causality", config, "gradient", long=True)
 
 
 def test_a_pattern_whose_mask_is_wider_than_its_predicate(monkeypatch):
     monkeypatch.setattr(
         Strided.Config,
         "allowed",
-        lambda self, scene, memory: sublayer.nn.attention.Causal.Config().allowed(scene, memory),
+        lambda self, scene, memory, heads: sublayer.nn.attention.Causal.Config().allowed(scene, memory, heads),
     )
     breaks("pattern", STRIDED, "forbids has an effect")
 

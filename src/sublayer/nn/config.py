@@ -14,7 +14,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -89,6 +89,10 @@ class Config(BaseModel, metaclass=_ConfigType):
     """Fields that came later: left out of a dump while they have their default, so that old hashes stay."""
     shortcuts: ClassVar[tuple[str, ...]] = ()
     """Fields whose insides can be named without naming the field: `s.heads` for `stack.alphabet.s.heads`."""
+
+    if TYPE_CHECKING:  # pydantic adds it to frozen models, where type checkers do not see it
+
+        def __hash__(self) -> int: ...
 
     def __init_subclass__(cls, tag: str = "", family: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -228,10 +232,15 @@ class Config(BaseModel, metaclass=_ConfigType):
 
     def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:
         """Put a value at a full path of this config's plain data; a class with rules of its own overrides this."""
-        inner = getattr(self, path[0], None)
-        if len(path) > 1 and isinstance(inner, Config) and _table(data, path[0]).get("kind") == inner.tag:
-            data[path[0]] = _table(data, path[0])
-            inner.assign(data[path[0]], path[1:], value)
+        if path == ["kind"] and isinstance(value, str) and value in self.registry:
+            for name in data.keys() - self.registry[value].model_fields.keys():  # what only this kind has
+                del data[name]
+        inner, around, rest = getattr(self, path[0], None), data, path
+        if isinstance(inner, Mapping) and len(path) > 1:  # configs by name
+            inner, around, rest = inner.get(path[1]), data[path[0]], path[1:]
+        if len(rest) > 1 and isinstance(inner, Config) and _table(around, rest[0]).get("kind") == inner.tag:
+            around[rest[0]] = _table(around, rest[0])
+            inner.assign(around[rest[0]], rest[1:], value)
         else:
             put(data, path, value)
 
@@ -338,4 +347,6 @@ def _leaves(data: Any, path: str = "") -> Iterable[tuple[str, Any]]:
 def _without_none(data: Any) -> Any:
     if isinstance(data, dict):
         return {key: _without_none(value) for key, value in data.items() if value is not None}
+    if isinstance(data, list):
+        return [_without_none(value) for value in data]
     return data

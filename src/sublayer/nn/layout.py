@@ -33,6 +33,8 @@ class LayoutError(ValueError):
 
 def parse(layout: str) -> Tree:
     """The layout's groups and letters, repeats not yet written out."""
+    if layout.count("(") > layout.count(")"):
+        raise LayoutError(f"layout {_short(layout)} has a '(' without its ')'; write for example (sf)x12 or par(5,12)")
     open_groups: list[Tree] = [[]]
     rest = layout
     while rest := rest.lstrip():
@@ -61,8 +63,6 @@ def parse(layout: str) -> Tree:
                 f"layout {_short(layout)} has {rest[0]!r} where a letter or a group should stand; "
                 "a repeat is written right after ')', as in (sf)x12"
             )
-    if len(open_groups) > 1:
-        raise LayoutError(f"layout {_short(layout)} has a '(' without its ')'; write for example (sf)x12")
     if not open_groups[0]:
         raise LayoutError("the layout is empty; write for example (sf)x12")
     if (count := _count(open_groups[0])) > MOST:

@@ -17,6 +17,7 @@ from sublayer.nn.config import Config
 from sublayer.nn.scene import Scene
 
 if TYPE_CHECKING:
+    from sublayer.nn.attention.pattern.base import Pattern
     from sublayer.nn.position.base import Position
 
 
@@ -46,6 +47,8 @@ class Work:
     memory: int = 0
     source: int = 0
     frozen: bool = True
+    globals: int = 0
+    """How many of the new tokens, the first ones, are global ones that the stack put in front."""
 
 
 class Part(nn.Module):
@@ -55,6 +58,19 @@ class Part(nn.Module):
     """
 
     class Config(Config, family="part"):
+        def at(self, nth: int, count: int) -> Part.Config:
+            """The part in the nth of the `count` places that its letter has in a layout."""
+            return self
+
+        @property
+        def image_row(self) -> int | None:
+            """Tokens of a row of the images that it is made for; None: it reads tokens as one line."""
+            return None
+
+        def for_images(self, row: int) -> Part.Config:
+            """The part for images whose rows have so many tokens; itself where that makes no difference."""
+            return self
+
         @property
         def attends(self) -> bool:
             """Whether tokens exchange information in it."""
@@ -66,9 +82,28 @@ class Part(nn.Module):
             return False
 
         @property
+        def patterns(self) -> tuple[Pattern.Config, ...]:
+            """For each head, who sees whom among the stream's tokens; none where no pattern decides that."""
+            return ()
+
+        @property
+        def sees(self) -> int | None:
+            """How many earlier tokens a query sees at most, wherever the segments are cut; None for all there are."""
+            return None if self.attends else 0
+
+        @property
         def view(self) -> str:
             """Name, for errors, of what decides which tokens a token sees."""
             return self.tag
+
+        def turned(self, causal: bool) -> str:
+            """The setting, for errors, with which it would look back only, or both ways."""
+            return f"pattern={'causal' if causal else 'full'}"
+
+        @property
+        def knows_globals(self) -> bool:
+            """Whether it treats the tokens that a stack puts in front (`scene.globals`) as global ones."""
+            return False
 
         @property
         def needs_source(self) -> bool:
@@ -100,6 +135,11 @@ class Part(nn.Module):
             return None if self.attends else 0
 
         @property
+        def bounded(self) -> bool:
+            """Whether its state stops growing, however long the text."""
+            return self.reach is not None
+
+        @property
         def remembered(self) -> int:
             """Number of tokens that a memory of bounded length stores, which cost counts by default; 0 without one."""
             return 0
@@ -110,6 +150,9 @@ class Part(nn.Module):
 
         def check(self, slot: Slot) -> None:
             """Raise ValueError where it cannot be built in this slot."""
+
+        def check_length(self, length: int) -> None:
+            """Raise ValueError where texts of so many tokens are too short for it to be what it says."""
 
         def build(self, slot: Slot) -> Part:
             return self.owner(self, slot)
@@ -154,6 +197,12 @@ class Part(nn.Module):
     def path(self, mode: paths.Mode) -> paths.Choice:
         """Which path it takes, and why not a faster one."""
         return paths.Choice(paths.PLAIN)
+
+    @property
+    def output_maps(self) -> list[nn.Linear]:
+        """The maps whose output joins the stream; with depth, their initial weights are made smaller."""
+        output = getattr(self, "output", None)
+        return [output] if isinstance(output, nn.Linear) else []
 
     def before_activation(self) -> tuple[nn.Module, int] | None:
         """The module whose output enters its activation, and how many of that output's first channels do; None if it

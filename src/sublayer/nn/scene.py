@@ -30,6 +30,10 @@ class Scene:
     """False where an earlier token is padding; None in an even pass."""
     segment_L: Int[Tensor, " L"] | None = None
     """For each token, the index at which its segment starts, where one pass stands for several (Transformer-XL)."""
+    globals: int = 0
+    """How many of the tokens, the first ones, are global ones that a stack put in front of the text."""
+    summary_BL: Int[Tensor, "#B L"] | None = None
+    """For each token, which of those stands for its segment; −1: none, as for themselves. None if there are none."""
     source_BSD: Float[Tensor, "B S D"] | None = None
     source_valid_BS: Bool[Tensor, "B S"] | None = None
     losses: dict[str, Tensor] = field(default_factory=dict)
@@ -80,6 +84,10 @@ class Scene:
             return self.valid_BL
         now_BL = torch.ones_like(self.i_BL, dtype=torch.bool) if self.valid_BL is None else self.valid_BL
         return torch.cat([self.past_valid_BP[:, -memory:], now_BL], dim=1)
+
+    def past_valid(self, memory: int) -> Bool[Tensor, "#B P"] | None:
+        """False where one of those tokens before the segment is padding; None if none is."""
+        return None if memory == 0 or self.past_valid_BP is None else self.past_valid_BP[:, -memory:]
 
     def after(self, i_BP: Int[Tensor, "#B P"], valid_BP: Bool[Tensor, "#B P"]) -> Scene:
         """The same segment after other slots: what a memory offers instead of the tokens just before the segment."""

@@ -15,7 +15,8 @@ Suffixes in bodies (`q_BHLK`) and jaxtyping strings in signatures use the same l
 | F | inner width of a feed-forward |
 | V | vocabulary |
 | E | width of a token vector where it differs from D |
-| N | tokens, B·L flattened |
+| J | global tokens |
+| N | tokens, B·L flattened; long tokens, beside global ones |
 | R | distinct relative distances |
 | C | capacity of a growing buffer; classes of a classifier |
 """

@@ -13,6 +13,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+SMALL = 16
+"""Entries for which there is always room in a new buffer."""
+
 
 @dataclass(frozen=True)
 class Growing:
@@ -44,7 +47,7 @@ class Growing:
         old = self.last(keep)
         end = old.shape[self.axis] + x.shape[self.axis]
         shape = list(old.shape)
-        shape[self.axis] = max(2 * end, 16)
+        shape[self.axis] = max(2 * end, SMALL)
         buffer = old.new_empty(shape)
         buffer.narrow(self.axis, 0, old.shape[self.axis]).copy_(old)
         buffer.narrow(self.axis, old.shape[self.axis], x.shape[self.axis]).copy_(x)
@@ -61,6 +64,14 @@ class Growing:
         first = max(0, self.length - count)
         rest = self.buffer.shape[self.axis] - first
         return Growing(self.buffer.narrow(self.axis, first, rest), self.length - first, self.axis)
+
+    def trim(self, count: int | None) -> Growing:
+        """The last `count` entries, in a buffer that is not much longer than they are and the room to come."""
+        if count is None or count >= self.length:
+            return self
+        if self.length <= 2 * count + SMALL or torch.is_grad_enabled():
+            return self.tail(count)
+        return Growing.of(self.last(count).clone(), self.axis)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Growing:
         return Growing.of(change(self.value), self.axis)

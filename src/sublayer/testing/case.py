@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from sublayer.nn.attention import Pattern
+from sublayer.nn.attention.pattern.base import bands_of
+from sublayer.nn.attention.tiles import pairs
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part, Work
 from sublayer.nn.paths import by_slow_twins as by_reference
@@ -49,7 +51,7 @@ class Case:
     def lengthened(self, least: int) -> Case:
         """The same model with a text of at least so many tokens, and beyond every block; its first segment has the
         larger half."""
-        length = beyond_blocks(self.config, least)
+        length = beyond_bands(self.config, least)
         first = length // 2 + 3
         return replace(self, cuts=(first, 1, length - first - 1))
 
@@ -97,9 +99,9 @@ class Case:
         return {"segments": tuple(cuts)} if self.config.splits else {}
 
     @property
-    def by_blocks(self) -> bool:
+    def by_bands(self) -> bool:
         """Whether a pattern in use needs fewer products than the full rectangle of the text."""
-        return any(_by_blocks(pattern, self.length) for pattern in patterns(self.config))
+        return any(_by_bands(pattern, self.length) for pattern in patterns(self.config))
 
     @property
     def forgets(self) -> str | None:
@@ -128,16 +130,20 @@ def patterns(config: Model.Config) -> list[Pattern.Config]:
     return [pattern for pattern in found if isinstance(pattern, Pattern.Config)]
 
 
-def beyond_blocks(config: Model.Config, length: int) -> int:
-    """So many tokens, or as many more as it takes for every pattern in use to be computed by blocks, if it ever is."""
+def beyond_bands(config: Model.Config, length: int) -> int:
+    """So many tokens, or as many more as every pattern in use takes to be computed along bands, if it ever is."""
     for pattern in patterns(config):
-        while length < FARTHEST and pattern.runs(length, 0) is not None and not _by_blocks(pattern, length):
+        while length < FARTHEST and _sparse(pattern) and not _by_bands(pattern, length):
             length += length // 3
     return length if config.end is None else min(length, config.end - 16)
 
 
-def _by_blocks(pattern: Pattern.Config, length: int) -> bool:
-    return pattern.pairs(length, 0) < length**2
+def _sparse(pattern: Pattern.Config) -> bool:
+    return not pattern.triangle and not pattern.unrestricted and bands_of(pattern, 1, 64, 0, 0) is not None
+
+
+def _by_bands(pattern: Pattern.Config, length: int) -> bool:
+    return pairs(pattern, 1, length, 0) < length**2
 
 
 def _redrawn(config: Model.Config, seed: int) -> Model:

@@ -25,8 +25,26 @@ SIZES: dict[str, Any] = {
     "ramp": 2,
     "cutoffs": [17, 37],
     "classes": 3,
+    "shape": [8, 11, 2],
+    "orders": [[0, 1], [1, 0]],
 }
 """What each named size shrinks to; None stays None."""
+AT_MOST: dict[str, int] = {
+    "stride": 5,
+    "summary": 2,
+    "block": 3,
+    "before": 4,
+    "smallest": 2,
+    "width": 12,
+    "rows": 3,
+    "columns": 4,
+    "above": 2,
+    "beside": 3,
+    "among": 24,
+    "radius": 4,
+    "segment": 5,
+}
+"""Sizes of patterns and segments, which stay as they are where they are smaller."""
 
 
 def small(config: Model.Config) -> Model.Config:
@@ -51,6 +69,8 @@ def _shrink(data: Any, key: str = "") -> Any:
         return {**shrunk, "vary": {}} if "vary" in data else shrunk
     if key == "layout":
         return layouts.write(_shorten(layouts.parse(data)))
+    if key in AT_MOST and data is not None:
+        return min(data, AT_MOST[key])
     return SIZES[key] if key in SIZES and data is not None else data
 
 

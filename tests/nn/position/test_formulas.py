@@ -7,7 +7,18 @@ import torch
 
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.part import Slot
-from sublayer.nn.position import Alibi, Distance, Learned, NoPosition, RelativeKey, RelativeXL, Rotary, Shaw, Sinusoidal
+from sublayer.nn.position import (
+    Alibi,
+    Distance,
+    Grid,
+    Learned,
+    NoPosition,
+    RelativeKey,
+    RelativeXL,
+    Rotary,
+    Shaw,
+    Sinusoidal,
+)
 from sublayer.nn.position.alibi import slopes
 from sublayer.nn.position.relative_xl import skew
 from sublayer.nn.position.sinusoidal import sinusoid
@@ -162,6 +173,27 @@ def test_embeddings_of_places_are_added():
     )
     learned = lively(Learned.Config(limit=9, offset=2).build(D, K))
     torch.testing.assert_close(learned.embed(x, scene)[0], learned.weight[5 : 5 + L])
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_a_grid_counts_like_the_digits_of_a_clock(start):
+    grid = lively(Grid.Config(shape=(2, 3, 4)).build(D, K))
+    scene = Scene(torch.arange(start, 20)[None], start=start)
+    found = grid.embed(torch.zeros(1, 20 - start, D), scene)[0]
+    places = [(row, column, channel) for row in range(2) for column in range(3) for channel in range(4)][start:20]
+    for vector, place in zip(found, places, strict=True):
+        torch.testing.assert_close(vector, sum(axis[n] for axis, n in zip(grid.axes, place, strict=True)))
+
+
+def test_a_grid_ends_somewhere():
+    grid = Grid.Config(shape=(2, 2)).build(D, K)
+    with pytest.raises(
+        ValueError, match=r"a grid of 2 × 2 has 4 positions, got a sequence that needs 5\. Set a larger"
+    ):
+        grid.embed(torch.zeros(1, L, D), Scene(torch.arange(L)[None]))
+    ragged = Scene(torch.tensor([[-1, 0]]), valid_BL=torch.ones(1, 2, dtype=torch.bool))
+    with pytest.raises(ValueError, match="expected 0 or more, got -1"):
+        grid.embed(torch.zeros(1, 2, D), ragged)
 
 
 def test_learned_positions_end_and_start_somewhere():

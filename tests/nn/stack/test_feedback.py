@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import sublayer
-from sublayer.nn.attention import pattern
+from sublayer.nn.attention.pattern import base as pattern
 from sublayer.nn.attention.pattern import lower
 from sublayer.nn.feedforward.activation import ACTIVATIONS
 from sublayer.nn.stack import Plain, planned

@@ -8,12 +8,14 @@ import torch
 
 from sublayer.generation.native.feedback import FeedbackMemory
 from sublayer.generation.native.form import CacheStruct, StepMatrix, StepSublayer
+from sublayer.generation.native.lists import Listed
 from sublayer.generation.native.served import activation_of, is_matrix
 from sublayer.generation.native.tensors import FLOATS, Tensors
 from sublayer.native.pointwise import ACTIVATIONS
-from sublayer.nn.attention import MultiHead
+from sublayer.nn.attention import MultiHead, Pattern
 from sublayer.nn.attention.recall import Recall
 from sublayer.nn.feedforward import Dense, Glu
+from sublayer.nn.limits import most
 from sublayer.nn.position import Alibi, Position, RelativeKey, RelativeXL, Rotary
 from sublayer.nn.position.alibi import slopes
 from sublayer.nn.residual import PostNorm
@@ -31,6 +33,10 @@ class Description:
         self.caches: list[CacheStruct] = self.memory.caches if self.memory else []
         self.stored = list(range(len(self.caches)))
         """For each cache, the index in `State.parts` of its keys and values."""
+        self.readers: dict[int, list[MultiHead.Config]] = {}
+        """The attentions that read each cache."""
+        self.listed: dict[Listed, list[int]] = {}
+        """Sublayers whose attention does not see each of the last tokens, by what they see."""
         self.rotary: dict[int, Rotary] = {}
         """By cache. The tables of angles depend on how long texts get, so the step adds them."""
         self.sublayers = [self._sublayer(n, sublayer) for n, sublayer in enumerate(stack.sublayers)]
@@ -45,10 +51,13 @@ class Description:
         matrices = [m for sublayer in self.sublayers for m in (sublayer.enter, sublayer.leave)]
         return sum(m.out * m.in_ for m in [*matrices, *(cache.made for cache in self.caches)])
 
-    def reach(self, cache: int) -> int | None:
-        """How many earlier tokens any reader of a cache sees; None for all."""
-        seen = [sublayer.reach for sublayer in self.sublayers if sublayer.attends and sublayer.cache == cache]
-        return None if -1 in seen else max(seen)
+    def recent(self, cache: int) -> int | None:
+        """How many of the last tokens any reader of a cache sees, beside those that outlast them; None for all."""
+        return most(one.recent for one in self.readers[cache])
+
+    def outlasting(self, cache: int) -> Pattern.Config | None:
+        """The pattern whose reader sees some tokens of a cache however late it comes."""
+        return next((one.pattern for one in self.readers[cache] if one.outlasts), None)
 
     def _sublayer(self, n: int, sublayer: Any) -> StepSublayer:
         part = sublayer.part
@@ -60,8 +69,12 @@ class Description:
     def _attention(self, n: int, part: MultiHead | Recall) -> dict[str, Any]:
         reach = part.config.reach
         cache = self.memory.reads[n] if self.memory else self._own_cache(n, part)
+        self.readers.setdefault(cache, []).append(part.config)
         if isinstance(part.position, Rotary):
             self.rotary[cache] = part.position
+        if not part.config.pattern.contiguous:
+            seen = Listed(part.config.pattern, part.heads, reach, part.position.acts_on_scores)
+            self.listed.setdefault(seen, []).append(n)
         return {
             "attends": 1,
             "enter": self.tensors.linear(part.query if isinstance(part, Recall) else part.qkv),

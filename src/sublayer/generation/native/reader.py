@@ -44,7 +44,10 @@ def _serves(model: Model, state: State | None) -> bool:
 
 def _known(state: object) -> bool:
     """Whether a part's state is keys and values in plain arrays, or nothing."""
-    return state is None or (isinstance(state, KeyValues) and plain(state.k.buffer) and plain(state.v.buffer))
+    if not isinstance(state, KeyValues):
+        return state is None
+    stored = (state,) if state.far is None else (state, state.far)
+    return all(plain(one.k.buffer) and plain(one.v.buffer) for one in stored)
 
 
 def _run(model: Model, reading: Model, state: State, scores_BV: Float[Tensor, "B V"]) -> NativeReader:

@@ -16,7 +16,8 @@ from sublayer.generation.native.source import SOURCE
 from sublayer.native import load
 from sublayer.native.pointwise import ACTIVATIONS
 from sublayer.native.tensors import plain
-from sublayer.nn.attention import Causal, MultiHead, Softmax, Window
+from sublayer.nn.attention import MultiHead, Softmax
+from sublayer.nn.attention.one_query import kinds_of
 from sublayer.nn.attention.recall import Recall
 from sublayer.nn.embedding import Embedding, LinearHead, TiedHead
 from sublayer.nn.feedforward import Dense, Glu, activation
@@ -108,8 +109,8 @@ def _check_sublayer(residual: nn.Module, dim: int) -> None:
 
 def _check_attention(part: MultiHead | Recall) -> None:
     config = part.config
-    if type(config.pattern) not in (Causal.Config, Window.Config):
-        raise NotServed(f"no C code for pattern={config.pattern.tag}")
+    if not config.pattern.contiguous:
+        _check_listed(part)
     if type(config.kernel) is not Softmax.Config:
         raise NotServed(f"no C code for kernel={config.kernel.tag}")
     if type(config.memory) not in (Cache.Config, Segment.Config):
@@ -124,6 +125,15 @@ def _check_attention(part: MultiHead | Recall) -> None:
         raise NotServed("position=relative_xl needs a memory of bounded length")
     for matrix in (part.query if isinstance(part, Recall) else part.qkv, part.output):
         _expect(matrix, nn.Linear)
+
+
+def _check_listed(part: MultiHead | Recall) -> None:
+    """A pattern that hides some of the last tokens."""
+    pattern = part.config.pattern
+    if not isinstance(part, MultiHead):
+        raise NotServed(f"no C code for pattern={pattern.tag} in a stack that stores the keys")
+    if not pattern.causal or any(kind.ranges(0) is None for kind in kinds_of(pattern, part.heads)):
+        raise NotServed(f"pattern={pattern.tag} does not list the keys of one query")
 
 
 def _check_feedforward(part: Dense | Glu) -> None:

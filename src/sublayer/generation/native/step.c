@@ -33,6 +33,10 @@ typedef struct {
     Norm norm;
     Matrix enter, leave;
     int64_t heads, cache, reach; /* reach: earlier tokens seen, -1 for all */
+    /* Where not each of these is seen: ranges of keys in lists, list n from begins[n] to begins[n + 1]; and which list each
+       head of each row follows (B, H). NULL elsewhere. */
+    const Range *ranges;
+    const int64_t *begins, *lists;
     /* What positions add to scores, NULL where they do not: ALiBi's slopes (H); vectors of distances (distance, K), far
        ones first, beyond which all share the last, for each head, or `apart` 0; with them Transformer-XL's u and v (H, K). */
     const float *slope, *content, *distance, *far;
@@ -65,22 +69,27 @@ INLINE void share(int64_t N, int64_t *from, int64_t *to) {
     *to = MIN(N, tiles * (THREAD + 1) / THREADS * TILE);
 }
 
-/* p[j] = q·r[distance of key j] on M keys, the last of them at the query's own position, or one before it. */
-static void score_distances(const Sublayer *s, const float *q, int64_t h, int64_t M, int64_t K, int before, float *p) {
-    int64_t near = MIN(M, s->reaches - before);
-    ask(q, s->far + (h * s->apart + s->reaches - before - near) * K, near, K, p + M - near);
-    for (int64_t j = 0; j < M - near; j++) p[j] = p[M - near];
+/* p[j] += q·r[distance of key j] on the keys of a range. */
+static void score_distances(const Sublayer *s, const float *q, int64_t h, const Range *r, int64_t K, float *p) {
+    const float *far = s->far + h * s->apart * K;
+    int64_t nearest = s->reaches - 1 - r->apart; /* the row of the first key, if it is not beyond the last distance */
+    int64_t beyond = nearest < 0 ? MIN(r->count, (r->hop - 1 - nearest) / r->hop) : 0;
+    float edge = 0;
+    if (beyond) ask(q, far, 1, 1, K, &edge);
+    for (int64_t j = 0; j < beyond; j++) p[j] += edge;
+    ask(q, far + (nearest + beyond * r->hop) * K, r->count - beyond, r->hop, K, p + beyond);
 }
 
 /* Prepares the query of head h: rotated and over √K. Writes the position's terms of the scores to p. */
-static void prepare(const Sublayer *s, const Cache *c, float *q, int64_t h, int64_t at, int64_t M, float *p) {
+static void prepare(const Sublayer *s, const Cache *c, float *q, int64_t h, int64_t at, const Range *r, int64_t ranges,
+                    float *p) {
     int64_t K = c->size;
     float scale = 1.0f / sqrtf((float)K), slope = s->slope ? s->slope[h] : 0, *asked = p + c->capacity;
-    for (int64_t j = 0; j < M; j++) p[j] = -slope * (float)(M - 1 - j);
     if (c->rotation) rotate(q, c->rotation + at * K, K);
-    if (s->far) {
-        for (int64_t e = 0; e < K; e++) asked[e] = (q[e] + (s->distance ? s->distance[h * K + e] : 0)) * scale;
-        score_distances(s, asked, h, M, K, recalls(c), p);
+    for (int64_t e = 0; s->far && e < K; e++) asked[e] = (q[e] + (s->distance ? s->distance[h * K + e] : 0)) * scale;
+    for (const Range *end = r + ranges; r < end; p += r++->count) {
+        for (int64_t j = 0; j < r->count; j++) p[j] = -slope * (float)(r->apart - j * r->hop);
+        if (s->far) score_distances(s, asked, h, r, K, p);
     }
     if (s->content)
         for (int64_t e = 0; e < K; e++) q[e] += s->content[h * K + e];
@@ -100,13 +109,19 @@ static void attend_group(const Step *step, const Sublayer *s, int64_t b, int64_t
     const Cache *c = step->cache + s->cache;
     int64_t H = s->heads, G = c->groups, K = c->size, at = c->held, end = recalls(c) ? at : at + 1;
     int64_t pad = MAX(0, step->first[b] - (step->start - at)), where = step->start - step->first[b];
-    int64_t from = s->reach < 0 ? pad : MAX(pad, at - s->reach), M = end - from;
+    int64_t from = s->reach < 0 ? pad : MAX(pad, at - s->reach), cached = (b * G + g) * c->capacity * K;
+    Range last = {from, MAX(0, end - from), 1, at - from, 1};
     float *row = step->wide + b * s->enter.out, *q = row + g * (H / G) * K;
-    int64_t seen = ((b * G + g) * c->capacity + from) * K;
     if (!recalls(c)) append(step, c, b, g, row + (H + g) * K, row + (H + G + g) * K);
     for (int64_t h = g * (H / G); h < (g + 1) * (H / G); h++, q += K) {
-        prepare(s, c, q, h, where, M, p);
-        attend(q, c->key + seen, c->value + seen, M, K, p, step->joined + (b * H + h) * K);
+        const Range *r = &last;
+        int64_t ranges = 1;
+        if (s->lists) {
+            const int64_t *list = s->begins + s->lists[b * H + h];
+            r = s->ranges + list[0], ranges = list[1] - list[0];
+        }
+        prepare(s, c, q, h, where, r, ranges, p);
+        attend(q, c->key + cached, c->value + cached, r, ranges, K, p, step->joined + (b * H + h) * K);
     }
 }
 

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from sublayer.generation.native import form
 from sublayer.generation.native.description import Description
+from sublayer.generation.native.lists import Lists
 from sublayer.generation.native.source import SOURCE
 from sublayer.generation.native.tensors import FLOATS
 from sublayer.native import load
 from sublayer.native.threads import worthwhile
+from sublayer.nn.memory import KeyValues
 from sublayer.nn.model import Model
 from sublayer.nn.position import Rotary
 from sublayer.nn.scene import Scene
@@ -41,8 +43,15 @@ class NativeStep:
         self._angle_count = 0
         self._keys: dict[int, Tensor] = {}
         """Keys and values by cache, (2, B, G, C, K)."""
+        self._far: dict[int, Tensor] = {}
+        """By cache, which tokens its first slots hold, where these are not the ones just before the others."""
         for n, index in enumerate(self._held.stored):
-            self._move(n, state.parts[index].k.value, state.parts[index].v.value)
+            self._take_over(n, state.parts[index])
+        structs = self._step.sublayer
+        self._lists = {
+            self._held.sublayers[at[0]].cache: Lists(listed, [structs[index] for index in at])
+            for listed, at in self._held.listed.items()
+        }
         self._allocate()
 
     def _described(self, start: int) -> tuple[form.Step, ctypes.Array[form.CacheStruct]]:
@@ -80,16 +89,23 @@ class NativeStep:
         """Through all sublayers, the final norm and the head."""
         full = [n for n, cache in enumerate(self._caches) if cache.held == cache.capacity]
         for n in full:
-            self._grow(n)
+            self._move(n, self._keys[n])
         if full:
             self._allocate()
         if self._held.rotary and self.start >= self._angle_count:
             self._extend_angles(2 * self.start)
+        for n, lists in self._lists.items():
+            lists.write(self.start, self._oldest(n), self._far.get(n))
         self._x_BD.copy_(x_BD)
         out_BN = torch.empty(self._out, **FLOATS)
         self._step.out = out_BN.data_ptr()
         self._run(ctypes.byref(self._step))
         return out_BN
+
+    @property
+    def state_bytes(self) -> int:
+        """Of the buffers of keys and values."""
+        return sum(keys.nbytes for keys in self._keys.values())
 
     def select(self, rows_B: Int[Tensor, " B"]) -> None:
         """Rows in any order and number."""
@@ -98,19 +114,40 @@ class NativeStep:
             self._hold(n, keys.index_select(1, rows_B))
         self._allocate()
 
-    def _grow(self, n: int) -> None:
-        key, value = self._keys[n][:, :, :, : self._caches[n].held]
-        self._move(n, key, value)
+    def _oldest(self, n: int) -> int:
+        """The first token of those that a cache holds one after the other, behind its far ones."""
+        return self.start - self._caches[n].held + len(self._far.get(n, ()))
 
-    def _move(self, n: int, k_BGMK: Tensor, v_BGMK: Tensor) -> None:
-        """To a buffer with twice the room; tokens beyond every reader's reach are not copied."""
-        cache, (B, G, M, K) = self._caches[n], k_BGMK.shape
-        reach = self._held.reach(n)
-        cache.held = M if reach is None else min(M, reach)
-        keys = torch.empty(2, B, G, max(16, 2 * cache.held), K, **FLOATS)
-        keys[0, :, :, : cache.held] = k_BGMK[:, :, M - cache.held :]
-        keys[1, :, :, : cache.held] = v_BGMK[:, :, M - cache.held :]
-        self._hold(n, keys)
+    def _take_over(self, n: int, stored: KeyValues) -> None:
+        """The keys and values of a state."""
+        pieces = [torch.stack([stored.k.value, stored.v.value])]
+        if stored.far is not None:
+            self._far[n] = stored.far.t.value.clone()
+            pieces.insert(0, torch.stack([stored.far.k.value, stored.far.v.value]))
+        self._move(n, torch.cat(pieces, dim=3))
+
+    def _move(self, n: int, keys: Float[Tensor, "2 B G M K"]) -> None:
+        """To a buffer with twice the room; tokens that no reader can see any more are not copied."""
+        self._caches[n].held = keys.shape[3]
+        recent, far = self._held.recent(n), len(self._far.get(n, ()))
+        leaving = 0 if recent is None else max(0, keys.shape[3] - far - recent)
+        first = torch.cat([torch.arange(far, device="cpu"), self._outlast(n, leaving) + far])
+        rest = keys[:, :, :, far + leaving :]
+        count = self._caches[n].held = len(first) + rest.shape[3]
+        room = torch.empty(*keys.shape[:3], max(16, 2 * count), keys.shape[4], **FLOATS)
+        room[:, :, :, : len(first)] = keys.index_select(3, first)
+        room[:, :, :, len(first) : count] = rest
+        self._hold(n, room)
+
+    def _outlast(self, n: int, leaving: int) -> Int[Tensor, " F"]:
+        """Which of the `leaving` oldest tokens that a cache holds behind its far ones become far."""
+        pattern, oldest = self._held.outlasting(n), self._oldest(n)
+        if pattern is None or not leaving:
+            return torch.empty(0, dtype=torch.long, device="cpu")
+        i_BN = torch.arange(oldest, oldest + leaving, device="cpu") - self._first_B.unique()[:, None]
+        at = (pattern.lasts(i_BN) & (i_BN >= 0)).any(0).nonzero().flatten()
+        self._far[n] = torch.cat([self._far[n], at + oldest]) if n in self._far else at + oldest
+        return at
 
     def _hold(self, n: int, keys: Tensor) -> None:
         self._keys[n], cache = keys, self._caches[n]
@@ -138,6 +175,8 @@ class NativeStep:
         step.rows, step.threads, step.private = B, threads, B * D + step.columns + scores
         self._out = B, (step.head.out if self.scores else D)
         self._ragged = bool(self._first_B.any())
+        for lists in self._lists.values():
+            lists.start_rows(self._first_B)
         self._x_BD = torch.empty(B, D, **FLOATS)
         shared = B * (wide + joined + step.streams * D)
         self._room = torch.empty(shared + step.threads * step.private, **FLOATS)

@@ -1,27 +1,32 @@
 """Parts in which tokens look at each other."""
 
 from sublayer.nn.attention.cross import Cross
+from sublayer.nn.attention.etc import EtcAttention
 from sublayer.nn.attention.kernel import Kernel, Softmax, View
+from sublayer.nn.attention.longformer_attention import LongformerAttention
+from sublayer.nn.attention.memory_compressed import MemoryCompressed
 from sublayer.nn.attention.multihead import MultiHead
 from sublayer.nn.attention.pattern import Causal, Full, Pattern, Window
 from sublayer.nn.attention.span import AdaptiveSpan, FullSpan, Span
 
-from sublayer.nn.attention import blocks, tiles, native  # isort: skip  (fast paths, asked in this order)
+from sublayer.nn.attention import native, banded  # isort: skip  (fast paths, asked in this order)
 
 __all__ = [
     "AdaptiveSpan",
     "Causal",
     "Cross",
+    "EtcAttention",
     "Full",
     "FullSpan",
     "Kernel",
+    "LongformerAttention",
+    "MemoryCompressed",
     "MultiHead",
     "Pattern",
     "Softmax",
     "Span",
     "View",
     "Window",
-    "blocks",
+    "banded",
     "native",
-    "tiles",
 ]

@@ -9,12 +9,14 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from sublayer.nn import paths
+from sublayer.nn.attention import one_query
 from sublayer.nn.attention.heads import Heads, join_heads
 from sublayer.nn.attention.kernel import Kernel, Softmax, View
-from sublayer.nn.attention.kernel.softmax import BLOCKS, DENSE
+from sublayer.nn.attention.kernel.softmax import BANDS, DENSE
 from sublayer.nn.attention.pattern import Causal, Pattern
 from sublayer.nn.attention.projection import Projection, empty
 from sublayer.nn.attention.span import FullSpan, Span
+from sublayer.nn.attention.tiles import pairs as tiled_pairs
 from sublayer.nn.limits import least
 from sublayer.nn.linear import linear
 from sublayer.nn.memory import Cache, Memory
@@ -52,7 +54,29 @@ class MultiHead(Heads):
                     f"fewer; use a limit up to {stored}, or a longer memory"
                 )
             self.kernel.check(self.pattern, self.memory, self.span)
+            self._check_slots()
             return self
+
+        def _check_slots(self) -> None:
+            """Slots that stand for several tokens, or for none, are at a distance, but have no number in a text."""
+            by_distance = self.pattern.contiguous or self.pattern.unrestricted
+            tokens = least(self.memory.reach, 2**20) or 0
+            if not by_distance and self.memory.slots(tokens) != tokens:
+                raise ValueError(
+                    f"pattern={self.pattern.tag} counts tokens, and the slots of memory={self.memory.tag} are not "
+                    "tokens; use pattern=causal or window, or memory=cache"
+                )
+
+        def at(self, nth: int, count: int) -> MultiHead.Config:
+            pattern = self.pattern.at(nth, count)
+            return self if pattern == self.pattern else self.but(pattern=pattern)
+
+        @property
+        def image_row(self) -> int | None:
+            return self.pattern.image_row
+
+        def for_images(self, row: int) -> MultiHead.Config:
+            return self.but(pattern=self.pattern.for_images(row))
 
         @property
         def reach(self) -> int | None:
@@ -61,8 +85,26 @@ class MultiHead(Heads):
             return least(self.pattern.reach, self.memory.reach, self.span.reach)
 
         @property
+        def patterns(self) -> tuple[Pattern.Config, ...]:
+            return self.pattern.by_head(self.heads)
+
+        @property
+        def outlasts(self) -> bool:
+            """Whether it stores tokens that the pattern shows to queries however late they come, and not all others."""
+            lasting = self.pattern.lasting != 0 and self.pattern.recent is not None
+            return lasting and self.memory.outlasts and self.span.reach is None
+
+        @property
+        def recent(self) -> int | None:
+            """How many of the last tokens it stores, beside those that outlast them; None for all."""
+            return self.pattern.recent if self.outlasts else self.reach
+
+        @property
+        def bounded(self) -> bool:
+            return self.reach is not None or (self.outlasts and self.pattern.lasting is not None)
+
+        @property
         def sees(self) -> int | None:
-            """How many earlier tokens a query sees at most, wherever the segments are cut; None for all there are."""
             return least(self.pattern.reach, self.memory.sees, self.span.reach)
 
         @property
@@ -95,11 +137,18 @@ class MultiHead(Heads):
         def check(self, slot: Slot) -> None:
             H, _, K = self.sizes(slot.dim)
             self.position(slot).check(slot.dim, H, K)
+            self.pattern.check(H)
             if self.both_ways and self.memory.reach != 0:
                 raise ValueError(
                     f"a memory ({self.memory.tag}) carries the past on, but {self.pattern.tag} looks both ways; "
                     "use memory=none, or a causal pattern"
                 )
+
+        def check_length(self, length: int) -> None:
+            try:
+                self.pattern.check_length(length)
+            except ValueError as error:
+                raise ValueError(f"pattern={self.pattern.tag}: {error}") from None
 
         def position(self, slot: Slot) -> Position.Config:
             return slot.position or NoPosition.Config()
@@ -119,24 +168,48 @@ class MultiHead(Heads):
             keys = 2 * (M if again else L) * slot.dim * G * K * 2
             # Only a frozen segment memory stores the table of distances; a growing cache projects it anew.
             stored = self.memory.hidden and work.frozen
-            position = self.position(slot).layer_flops(H, K, slot.dim, L, M, stored)
-            weights = self.kernel.flops(H, G, K, L, self._pairs(slot, L, M))
+            pairs, apart = self._pairs(slot, work, M)
+            position = self.position(slot).layer_flops(H, K, slot.dim, L, apart, stored)
+            weights = self.kernel.flops(H, G, K, L, pairs)
             return queries + keys + position + weights + self.memory.flops(slot, G, K, work)
 
         def _slots(self, work: Work) -> int:
             """Number of slots before the segment."""
+            if self.outlasts:
+                return self.pattern.stored(work.memory)
             return self.memory.slots(least(work.memory, self.reach, self.span.begins) or 0)
 
-        def _pairs(self, slot: Slot, L: int, M: int) -> int:
-            """Query–key pairs that are multiplied, masked ones included."""
-            position = self.position(slot).owner
-            followed = self.kernel.by_blocks and not position.acts_on_scores and not self.memory.masks
-            return self.pattern.within(self.span.begins).pairs(L, M - L) if followed else L * M
+        def _pairs(self, slot: Slot, work: Work, M: int) -> tuple[int, int]:
+            """Query–key pairs that are multiplied in all heads, masked ones included; and distances that queries ask
+            about."""
+            H, L, position = self.sizes(slot.dim)[0], work.length, self.position(slot).owner
+            served = not position.acts_on_scores or position.biases_by_distance
+            pairs, stored = H * L * M, min(work.memory, M - L)
+            if not self.kernel.by_bands or self.memory.masks:
+                return pairs, M
+            if L == 1 and not self.pattern.triangle:
+                oldest = 0 if self.outlasts else work.memory - stored
+                if (known := one_query.seen(self.pattern, H, work.memory, oldest)) is not None:
+                    return H * known[0], known[1] + 1
+            if L > 1 and served and (not self.outlasts or stored == work.memory):
+                pairs = tiled_pairs(self._limited(), H, L, M - L)
+            return pairs, M if pairs == H * L * M else self._apart(L, M)
+
+        def _limited(self) -> Pattern.Config:
+            return self.pattern.within(self.span.begins).within(self.memory.sees)
+
+        def _apart(self, L: int, M: int) -> int:
+            """Distances between queries and keys that see each other."""
+            pattern = self._limited()
+            back = M if pattern.reach is None else min(pattern.reach + 1, M)
+            return back if pattern.causal else back + L - 1
 
         def state_size(self, slot: Slot, work: Work) -> int:
             H, G, K = self.sizes(slot.dim)
             if self.kernel.own_state:
                 return 0 if self.memory.reach == 0 else self.kernel.state_size(H, G, K)
+            if self.outlasts:
+                return 2 * G * K * self.pattern.stored(work.memory + work.length)
             return self.memory.state_size(slot, G, K, work, self.reach)
 
         @property
@@ -176,12 +249,13 @@ class MultiHead(Heads):
         if self.config.kernel.own_state:
             k_BGLK, v_BGLK = new.own()
             q_BHLK = self.position.query(new.queries(), scene)
-            y_BHLK, state = weigh(q_BHLK, k_BGLK, v_BGLK, View(scene, *known, dropout=dropout), state)
+            y_BHLK, state = weigh(q_BHLK, k_BGLK, v_BGLK, View(scene, *known, dropout=dropout, heads=self.heads), state)
             state = None if self.config.memory.reach == 0 else state
         else:
             seen = self.memory.step(new, state, scene, self._reach(scene))
             k_BGMK, v_BGMK, state = seen.k_BGMK, seen.v_BGMK, seen.state
-            view = View(seen.scene, *known, k_BGMK.shape[2] - scene.length, self.span, seen.table, dropout)
+            earlier = k_BGMK.shape[2] - scene.length
+            view = View(seen.scene, *known, earlier, self.span, seen.table, dropout, self.heads, seen.far_F)
             y_BHLK, _ = weigh(new.queries(), k_BGMK, v_BGMK, view)
         if self.span is not None:
             self.span.add_loss(scene)
@@ -203,8 +277,8 @@ class MultiHead(Heads):
         return self.memory.freeze(empty(self, norm, scene), state, scene, self._reach(scene))
 
     def _reach(self, scene: Scene) -> int | None:
-        """How many earlier tokens any head looks at now; None for all."""
-        return self.config.reach if self.span is None else least(self.config.reach, self.span.sees(scene))
+        """How many of the last tokens any head looks at now; None for all. Those that outlast them are not counted."""
+        return self.config.recent if self.span is None else least(self.config.recent, self.span.sees(scene))
 
     @property
     def twin(self) -> str | None:
@@ -221,8 +295,8 @@ class MultiHead(Heads):
         return f"memory={config.memory.tag}" if config.memory.masks else None
 
     def path(self, mode: paths.Mode) -> paths.Choice:
-        if not self.config.kernel.by_blocks:
+        if not self.config.kernel.by_bands:
             return paths.Choice(f"kernel={self.config.kernel.tag} (PyTorch)")
-        blocks = paths.report(BLOCKS, self, mode)
+        bands = paths.report(BANDS, self, mode)
         dense = paths.report(DENSE, self, mode, plain="PyTorch's attention")
-        return blocks if blocks.path != paths.PLAIN else paths.Choice(dense.path, (*blocks.why_not, *dense.why_not))
+        return bands if bands.path != paths.PLAIN else paths.Choice(dense.path, (*bands.why_not, *dense.why_not))

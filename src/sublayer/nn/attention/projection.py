@@ -15,6 +15,7 @@ from sublayer.nn.scene import Scene
 
 if TYPE_CHECKING:
     from sublayer.nn.attention.multihead import MultiHead
+    from sublayer.nn.attention.pattern import Pattern
 
 KeysValues = tuple[Float[Tensor, "B G M K"], Float[Tensor, "B G M K"]]
 
@@ -31,6 +32,11 @@ class Projection:
     def reach(self) -> int | None:
         """Number of earlier tokens the attention may look at; None for all."""
         return self.part.config.reach
+
+    @property
+    def outlasting(self) -> Pattern.Config | None:
+        """The pattern, if it lets later queries see some tokens however far back, of those that a memory stores."""
+        return self.part.config.pattern if self.part.config.outlasts else None
 
     def queries(self) -> Float[Tensor, "B H L K"]:
         """Of the segment, before the position acts on them."""

@@ -63,9 +63,9 @@ class Recall(Heads):
         sees, length = self.sees(scene), x_BLD.shape[1]
         k_BGMK, v_BGMK = (one.last(None if sees is None else sees + length) for one in (state.k, state.v))
         memory = k_BGMK.shape[2] - length
-        seen_B1LM = sight(scene, self.config.pattern, self.config.memory, memory).mask_B1LM
-        before_1LM = lower(scene, memory).tril(memory - 1)
-        seen = Sight(before_1LM[:, None] if seen_B1LM is None else seen_B1LM & before_1LM)
+        seen_BHLM = sight(scene, self.config.pattern, self.config.memory, memory, self.heads).mask_BHLM
+        before_11LM = lower(scene, memory).tril(memory - 1)
+        seen = Sight(before_11LM if seen_BHLM is None else seen_BHLM & before_11LM)
         q_BHLK = split_heads(self.query(x_BLD), self.heads)
         return self.output(join_heads(attend(q_BHLK, k_BGMK, v_BGMK, seen, self.position, scene, span=self.span)))
 
@@ -81,10 +81,10 @@ class Recall(Heads):
             scores_BH1M = self.position.weigh(F.pad(scores_BH1M, (0, 1)), scene, memory)[..., :-1]
         if self.span is not None:
             scores_BH1M = scores_BH1M + self.span.fade(distances(scene, memory)[..., :-1], scene, scores_BH1M.dtype)
-        seen_B11N = sight(scene, self.config.pattern, self.config.memory, memory).mask_B1LM
-        scores_BH1M = scores_BH1M if seen_B11N is None else scores_BH1M.masked_fill(~seen_B11N[..., :-1], -torch.inf)
+        seen_BH1N = sight(scene, self.config.pattern, self.config.memory, memory, self.heads).mask_BHLM
+        scores_BH1M = scores_BH1M if seen_BH1N is None else scores_BH1M.masked_fill(~seen_BH1N[..., :-1], -torch.inf)
         weights_BH1M = scores_BH1M.softmax(-1)
-        if not scene.even:  # a row whose memory is all padding sees nothing
+        if seen_BH1N is not None:  # a row whose memory is all padding sees nothing, nor does a head without its keys
             weights_BH1M = weights_BH1M.masked_fill(scores_BH1M.isneginf().all(-1, keepdim=True), 0)
         weights_BH1M = F.dropout(weights_BH1M, self.config.dropout, self.training)
         y_BGHK = weights_BH1M[:, :, 0].unflatten(1, (self.groups, -1)) @ v_BGMK

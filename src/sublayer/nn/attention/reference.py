@@ -53,7 +53,7 @@ def _one(
     H, L, M = q.shape[1], q.shape[2], k.shape[2]
     memory = M - L
     groups = H // k.shape[1]
-    seen_M = _seen(b, a, L, M, sight, q.device)
+    seen_HM = _seen(b, a, L, M, sight, q.device)
     alone = _alone(b, a, scene, memory)
     q_1H1K = q[b : b + 1, :, a : a + 1]
     bias = position.bias(q_1H1K, alone, M - 1, q.shape[-1] ** -0.5, None)
@@ -61,23 +61,23 @@ def _one(
     scores_HM = torch.stack([(turned_HK[h] * k[b, h // groups]).sum(-1) for h in range(H)]) * q.shape[-1] ** -0.5
     scores_HM = scores_HM if bias is None else scores_HM + bias[0, :, 0]
     scores_HM = position.weigh(scores_HM[None, :, None], alone, M - 1)[0, :, 0]
-    if not seen_M.any():
-        return torch.zeros_like(turned_HK)
-    exp_HM = torch.where(seen_M, (scores_HM - scores_HM[:, seen_M].amax(-1, keepdim=True)).exp(), 0.0)
-    weights_HM = exp_HM / exp_HM.sum(-1, keepdim=True)
+    hidden_HM = scores_HM.masked_fill(~seen_HM, -torch.inf)
+    blind_H1 = ~seen_HM.any(-1, keepdim=True)
+    exp_HM = torch.where(seen_HM, (scores_HM - hidden_HM.amax(-1, keepdim=True).masked_fill(blind_H1, 0)).exp(), 0.0)
+    weights_HM = exp_HM / exp_HM.sum(-1, keepdim=True).masked_fill(blind_H1, 1)
     if span is not None:
         faded_HM = weights_HM * span.mask(distances(alone, M - 1), scene)[0, :, 0]
-        weights_HM = faded_HM / faded_HM.sum(-1, keepdim=True)
+        weights_HM = faded_HM / faded_HM.sum(-1, keepdim=True).masked_fill(blind_H1, 1)
     y_HK = torch.stack([(weights_HM[h, :, None] * v[b, h // groups]).sum(0) for h in range(H)])
     extra = position.value(weights_HM[None, :, None], alone, M - 1)
     return y_HK if extra is None else y_HK + extra[0, :, 0]
 
 
 def _seen(b: int, a: int, L: int, M: int, sight: Sight, device: torch.device) -> Tensor:
-    if sight.mask_B1LM is not None:
-        mask = sight.mask_B1LM
-        return mask[b if mask.shape[0] > 1 else 0, 0, a if mask.shape[2] > 1 else 0].expand(M)
-    return torch.arange(M, device=device) <= (a + M - L if sight.causal else M)
+    if sight.mask_BHLM is not None:
+        mask = sight.mask_BHLM
+        return mask[b if mask.shape[0] > 1 else 0, :, a if mask.shape[2] > 1 else 0].expand(-1, M)
+    return (torch.arange(M, device=device) <= (a + M - L if sight.causal else M))[None]
 
 
 def _alone(b: int, a: int, scene: Scene, memory: int) -> Scene:

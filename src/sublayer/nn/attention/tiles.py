@@ -1,92 +1,70 @@
-"""Attention by tiles: for patterns that give runs of keys, work and memory follow the runs.
-
-Each tile of queries gets the keys of its runs, gathered. All tiles are padded to the number of keys of the widest, so
-that those of all rows have one shape and go through attention as one batch.
-"""
+"""A band's queries in tiles of equal size: the form in which PyTorch goes along it, and in which cost counts it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from sublayer.nn import paths
-from sublayer.nn.attention.blocks import followed, why_no_blocks
-from sublayer.nn.attention.kernel.base import View
-from sublayer.nn.attention.kernel.softmax import BLOCKS
-from sublayer.nn.attention.pattern import Tiles, tiled
+from sublayer.nn.attention.bands import Band
+from sublayer.nn.attention.pattern.base import Bands, Pattern, bands_of
 
-if TYPE_CHECKING:
-    from sublayer.nn.attention.multihead import MultiHead
+LEAST, MOST = 16, 64
+"""Queries that share their keys. Where each sees few, many would meet mostly keys that they do not see."""
 
 
-def _serves(q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> bool:
-    if not followed(view):
-        return False
-    return view.pattern.pairs(q_BHLK.shape[2], view.remembered) < q_BHLK.shape[2] * k_BGMK.shape[2] and (
-        tiled(view.pattern, q_BHLK.shape[2], view.remembered) is not None
-    )
+@dataclass(frozen=True)
+class Tiles:
+    """A band's queries in tiles of equal size, each with as many keys as the widest sees."""
+
+    query_nT: Int[Tensor, "n T"]
+    """Indices of queries; −1 is padding."""
+    key_nX: Int[Tensor, "n X"]
+    seen_nTX: Bool[Tensor, "n T X"]
+
+    @classmethod
+    def of(cls, band: Band) -> Tiles:
+        lo_nT, hi_nT, first_n, width = _edges(band)
+        x_nX = first_n[:, None] + torch.arange(width)
+        seen_nTX = (x_nX[:, None] >= lo_nT[..., None]) & (x_nX[:, None] < hi_nT[..., None])
+        x_nX = x_nX.clamp(max=int(band.hi.max()) - 1)
+        queries = torch.arange(len(band.lo)) if band.queries is None else band.queries.long()
+        query_nT = F.pad(queries, (0, lo_nT.numel() - len(queries)), value=-1).view(lo_nT.shape)
+        return cls(query_nT, x_nX if band.keys is None else band.keys.long()[x_nX], seen_nTX)
 
 
-def _why_not(part: MultiHead, mode: paths.Mode) -> str | None:
-    pattern = part.config.pattern
-    if pattern.triangle or pattern.unrestricted:
-        return paths.UNRELATED
-    if pattern.runs(4 * pattern.tile, 0) is None:
-        return f"pattern={pattern.tag} gives no runs of keys"
-    return why_no_blocks(part, mode)
+def pairs(pattern: Pattern.Config, heads: int, length: int, memory: int) -> int:
+    """Query–key pairs that are multiplied in all heads, masked ones included."""
+    bands = bands_of(pattern, heads, length, memory, memory)
+    along = None if bands is None else work(bands, heads)
+    whole = heads * length * (memory + length)
+    return along if along is not None and 2 * along <= whole else whole
 
 
-def _run(
-    q_BHLK: Float[Tensor, "B H L K"], k_BGMK: Float[Tensor, "B G M K"], v_BGMK: Float[Tensor, "B G M K"], view: View
-) -> Float[Tensor, "B H L K"]:
-    """Equal to `attend` under the pattern's mask."""
-    (B, H, L, K), G, memory = q_BHLK.shape, k_BGMK.shape[1], view.remembered
-    tiles = tiled(view.pattern, L, memory)
-    assert tiles is not None
-    n, T = len(tiles.runs), tiles.size
-    q_BHLK = view.position.query(q_BHLK, view.scene)
-    q_NHTK = F.pad(q_BHLK, (0, 0, 0, n * T - L)).view(B, H, n, T, K).transpose(1, 2).flatten(0, 1)
-    key_nX = view.scene.once(
-        ("tile keys", view.pattern, memory), lambda: torch.tensor(tiles.keys(), device=q_BHLK.device)
-    )
-    # (B, G, M, K) → (B, G, n·X, K) → (B·n, G, X, K); a padding key repeats key 0 and is masked
-    k_NGXK, v_NGXK = (
-        x.index_select(2, key_nX.clamp(min=0).flatten()).view(B, G, n, -1, K).transpose(1, 2).flatten(0, 1)
-        for x in (k_BGMK, v_BGMK)
-    )
-    mask_n1TX = view.scene.once(("tile mask", view.pattern, memory), lambda: _mask(view, tiles, key_nX, L))
-    mask = mask_n1TX if view.span is None else _faded(view, tiles, key_nX, mask_n1TX, q_BHLK.dtype)
-    y_NHTK = F.scaled_dot_product_attention(
-        q_NHTK, k_NGXK, v_NGXK, mask.repeat(B, 1, 1, 1), view.dropout, enable_gqa=G != H
-    )
-    return y_NHTK.view(B, n, H, T, K).transpose(1, 2).reshape(B, H, n * T, K)[:, :, :L]
+def work(bands: Bands, heads: int) -> int:
+    """Query–key pairs that are multiplied in all heads."""
+    return sum(band.once("work", _pairs) * (heads if band.heads is None else sum(band.heads)) for band in bands)
 
 
-def _orders(view: View, tiles: Tiles, key_nX: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries (n, T, 1) and keys (n, 1, X) by their order in the attended keys."""
-    n, T = len(tiles.runs), tiles.size
-    order_nT1 = torch.arange(n * T, device=key_nX.device).view(n, T, 1) + view.remembered
-    return order_nT1, key_nX[:, None, :]
+def tiles_of(band: Band) -> Tiles:
+    return band.once("tiles", Tiles.of)
 
 
-def _mask(view: View, tiles: Tiles, key_nX: Tensor, length: int) -> Bool[Tensor, "n 1 T X"]:
-    """What the predicate allows, on keys that exist: linear in length."""
-    i_nT1, j_n1X = _orders(view, tiles, key_nX)
-    first = view.scene.start - view.remembered
-    seen_nTX = view.pattern.allows(i_nT1 + first, j_n1X + first) & (j_n1X >= 0)
-    seen_nTX = seen_nTX & (j_n1X <= i_nT1) if view.pattern.causal else seen_nTX
-    return (seen_nTX & (i_nT1 < view.remembered + length))[:, None]
+def _pairs(band: Band) -> int:
+    lo_nT, _, _, width = _edges(band)
+    return lo_nT.numel() * width
 
 
-def _faded(view: View, tiles: Tiles, key_nX: Tensor, mask_n1TX: Tensor, dtype: torch.dtype) -> Float[Tensor, "n H T X"]:
-    """The mask as a bias: a span's terms, and −∞ where masked."""
-    assert view.span is not None
-    i_nT1, j_n1X = _orders(view, tiles, key_nX)
-    return view.span.fade(i_nT1 - j_n1X, view.scene, dtype).masked_fill(~mask_n1TX, -torch.inf)
-
-
-paths.register(paths.FastPath(BLOCKS, "tiles of a pattern (PyTorch)", _why_not, _serves, _run))
+def _edges(band: Band) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Intervals by tile, the first key that any query of a tile sees, and how far the widest tile goes from there."""
+    width = int((band.hi - band.lo).clamp(min=0).float().mean()) if len(band.lo) else 0
+    T = min(MOST, max(LEAST, 1 << max(0, width - 1).bit_length()))
+    n = -(-len(band.lo) // T)
+    lo_nT, hi_nT = (F.pad(x.long(), (0, n * T - len(x))).view(n, T) for x in (band.lo, band.hi))
+    empty_nT, far = lo_nT >= hi_nT, torch.iinfo(torch.long).max
+    end_n = hi_nT.masked_fill(empty_nT, 0).amax(1)
+    first_n = torch.minimum(lo_nT.masked_fill(empty_nT, far).amin(1), end_n)
+    return lo_nT, hi_nT, first_n, int((end_n - first_n).max())

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from sublayer.nn.embedding.base import Embedding
 from sublayer.nn.embedding.head import Head
 from sublayer.nn.embedding.linear import MatrixHead
 from sublayer.nn.embedding.tied import shared_width
+from sublayer.nn.feedforward.activation import ACTIVATIONS, Activation
 from sublayer.nn.linear import linear
 from sublayer.nn.residual.norm import LayerNorm, Norm
 
 
 class MaskedLM(MatrixHead):
-    """s = W norm(gelu(U h + a)) + b, W the embedding's (Devlin et al. 2019; the hidden layer is in their code only).
+    """s = W norm(g(U h + a)) + b, g GELU and W the embedding's (Devlin et al. 2019; U and a are in their code only).
 
     Of a factorised embedding, U goes from the model's width to the matrix's (ALBERT).
     """
 
     class Config(Head.Config, tag="masked_lm"):
+        added = frozenset({"activation"})
+
         norm: Norm.Config = LayerNorm.Config(eps=1e-12)
+        activation: Activation = "gelu"
 
         def check(self, vocab: int, dim: int, embedding: Embedding.Config) -> None:
             shared_width("masked_lm", dim, embedding)
@@ -38,6 +41,7 @@ class MaskedLM(MatrixHead):
         width = shared_width("masked_lm", dim, embedding.config)
         self.enter = linear(dim, width, bias=True)
         self.norm = config.norm.build(width)
+        self.activation = ACTIVATIONS[config.activation]
 
     def features(self, h_BLD: Float[Tensor, "*BL D"]) -> Float[Tensor, "*BL E"]:
-        return self.norm(F.gelu(self.enter(h_BLD)))
+        return self.norm(self.activation(self.enter(h_BLD)))

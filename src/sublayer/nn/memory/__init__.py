@@ -1,7 +1,8 @@
 """What an attention stores of earlier segments."""
 
-from sublayer.nn.memory.base import Attended, Hidden, KeyValues, Memory
+from sublayer.nn.memory.base import Attended, Hidden, Memory
 from sublayer.nn.memory.cache import Cache, NoMemory
+from sublayer.nn.memory.key_values import KeyValues, first_segment
 from sublayer.nn.memory.segment import Segment
 
-__all__ = ["Attended", "Cache", "Hidden", "KeyValues", "Memory", "NoMemory", "Segment"]
+__all__ = ["Attended", "Cache", "Hidden", "KeyValues", "Memory", "NoMemory", "Segment", "first_segment"]

@@ -15,7 +15,7 @@ from sublayer.nn.config import Config
 from sublayer.nn.limits import least
 from sublayer.nn.part import Slot, Work
 from sublayer.nn.scene import Scene
-from sublayer.nn.state import Constant, Growing, PartState
+from sublayer.nn.state import Growing, PartState
 
 if TYPE_CHECKING:
     from sublayer.nn.attention.projection import Projection
@@ -33,6 +33,9 @@ class Attended:
     """The pass as these keys see it: `scene.positions(M − L)` and `scene.valid(M − L)` are those of the slots."""
     table: Tensor | None = None
     """What the position projected from distances, if the state stores it."""
+    far_F: Tensor | None = None
+    """Which tokens the first F slots hold, where these are not the ones just before the other slots: counted from the
+    first token that was read, in order."""
 
 
 class Memory(nn.Module):
@@ -43,6 +46,9 @@ class Memory(nn.Module):
         """Whether it stores what the sublayer receives, to be projected again, rather than keys and values."""
         recalls: ClassVar[bool] = False
         """Whether a stack with a memory of its own (Feedback) can store what this one would."""
+        outlasts: ClassVar[bool] = False
+        """Whether it stores keys and values of those tokens that the pattern says to last, beside the last ones; then
+        its limit is the pattern's `recent`, not how far a query sees."""
 
         @property
         def reach(self) -> int | None:
@@ -66,7 +72,7 @@ class Memory(nn.Module):
 
         @property
         def masks(self) -> bool:
-            """Whether `allowed` may hide some slots; attention by blocks does not serve such a memory."""
+            """Whether `allowed` may hide more than `sees` and the segments' cuts tell; then attention has no bands."""
             return True
 
         def allowed(self, scene: Scene, memory: int) -> Tensor | None:
@@ -88,9 +94,11 @@ class Memory(nn.Module):
             return tokens
 
         def state_size(self, slot: Slot, groups: int, head_dim: int, work: Work, reach: int | None) -> int:
-            """Numbers in its state, per row; `reach`: number of earlier tokens that the attention can use."""
-            wide = slot.dim if self.hidden and not work.frozen else 2 * groups * head_dim
-            return wide * (work.length + (least(work.memory, reach) or 0))
+            """Numbers in its state, per row; `reach`: number of earlier tokens that the attention can use. Of hidden
+            states the whole segment is stored, of keys and values those in reach."""
+            if self.hidden and not work.frozen:
+                return slot.dim * (work.length + (least(work.memory, reach) or 0))
+            return 2 * groups * head_dim * (least(work.memory + work.length, reach) or 0)
 
     def __init__(self, config: Memory.Config, slot: Slot, groups: int, head_dim: int) -> None:
         super().__init__()
@@ -111,30 +119,6 @@ class Memory(nn.Module):
     def freeze(self, new: Projection, state: Any, scene: Scene, limit: int | None) -> Any:
         """The state in the form for inference; unchanged is always right. The segment of `scene` and `new` is empty."""
         return state
-
-
-@dataclass(frozen=True)
-class KeyValues(PartState):
-    """Projected keys and values of earlier tokens, by head."""
-
-    k: Growing
-    v: Growing
-    table: Constant | None = None
-    """What the position projected from distances, stored with frozen keys."""
-
-    @classmethod
-    def of(cls, k_BGMK: Tensor, v_BGMK: Tensor, table: Tensor | None = None) -> KeyValues:
-        return cls(Growing.of(k_BGMK, 2), Growing.of(v_BGMK, 2), None if table is None else Constant(table))
-
-    def __len__(self) -> int:
-        return len(self.k)
-
-    def attend(self, k_BGLK: Tensor, v_BGLK: Tensor, scene: Scene, limit: int | None) -> Attended:
-        """The last `limit` of these, then the segment's own, which the state takes in."""
-        attended = scene.length + (len(self) if limit is None else min(limit, len(self)))
-        k, v = self.k.append(k_BGLK, limit), self.v.append(v_BGLK, limit)
-        table = None if self.table is None else self.table.value
-        return Attended(k.last(attended), v.last(attended), KeyValues(k, v, self.table), scene, table)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""The growing cache: all keys and values so far, so that a new token costs one query. And no memory at all."""
+"""The cache: all keys and values that later queries can see, so that a new token costs one query. And no memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sublayer.nn.memory.base import Attended, KeyValues, Memory
+from sublayer.nn.memory.base import Attended, Memory
+from sublayer.nn.memory.key_values import KeyValues, first_segment
 from sublayer.nn.part import Slot, Work
 from sublayer.nn.scene import Scene
 
@@ -13,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class Cache(Memory):
-    """Everything is stored; segment after segment equals one pass."""
+    """All is stored that the pattern ever shows again; segment after segment equals one pass."""
 
     class Config(Memory.Config, tag="cache"):
         recalls = True
+        outlasts = True
 
         @property
         def masks(self) -> bool:
@@ -25,8 +27,8 @@ class Cache(Memory):
     def step(self, new: Projection, state: KeyValues | None, scene: Scene, limit: int | None) -> Attended:
         k_BGLK, v_BGLK = new.own()
         if state is None:
-            return Attended(k_BGLK, v_BGLK, KeyValues.of(k_BGLK, v_BGLK), scene)
-        return state.attend(k_BGLK, v_BGLK, scene, limit)
+            return first_segment(k_BGLK, v_BGLK, scene, limit, new.outlasting)
+        return state.attend(k_BGLK, v_BGLK, scene, limit, new.outlasting)
 
 
 class NoMemory(Memory):

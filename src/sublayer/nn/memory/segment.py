@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from sublayer.nn.config import Count
-from sublayer.nn.memory.base import Attended, Hidden, KeyValues, Memory
+from sublayer.nn.memory.base import Attended, Hidden, Memory
+from sublayer.nn.memory.key_values import KeyValues
 from sublayer.nn.position.base import distances
 from sublayer.nn.scene import Scene
 from sublayer.nn.state import Growing
@@ -42,6 +43,10 @@ class Segment(Memory):
         @property
         def sees(self) -> int | None:
             return self.length if self.span == "exact" else None
+
+        @property
+        def masks(self) -> bool:
+            return False
 
         @property
         def splits(self) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sublayer.nn.config import Config, Count
 from sublayer.nn.embedding import Embedding, Head
-from sublayer.nn.limits import least, most
+from sublayer.nn.limits import least
 from sublayer.nn.model.cost import Cost
 from sublayer.nn.part import Work
 from sublayer.nn.scene import Scene, check_ids, check_mask
@@ -76,14 +76,19 @@ class Model(nn.Module):
             return any(stack.splits for stack in self.stacks.values())
 
         @property
-        def reach(self) -> int | None:
-            """How many earlier tokens its state holds; None: all of them, so that the state grows without end."""
-            return most((stack.reach for stack in self.stacks.values()), default=0)
+        def bounded(self) -> bool:
+            """Whether its state stops growing, however long the text."""
+            return all(stack.bounded for stack in self.stacks.values())
 
         @property
         def end(self) -> int | None:
             """How many positions it has; None: no end."""
             return least(*(stack.position.end for stack in self.stacks.values()))
+
+        def check_length(self, length: int) -> None:
+            """Raise ValueError where texts of so many tokens are too short for a part to be what it says. Of a model
+            with a source, the text is what it writes."""
+            self.writer.check_length(length)
 
         def state_size(self, length: int, memory: int = 0, source: int = 0, *, frozen: bool = False) -> int:
             """Numbers in the state of one row after a source, `memory` tokens and `length` more."""

@@ -22,8 +22,7 @@ def check_stack(stack: Stack.Config, dim: int, path: str, *, causal: bool, sourc
         if part.attends and not part.needs_source and part.both_ways == causal:
             raise ValueError(
                 f"{where}: {part.view} looks {'both ways' if causal else 'back only'}, but this stack reads "
-                f"{'left to right' if causal else 'both ways'}; use pattern={'causal' if causal else 'full'}, or "
-                "another model"
+                f"{'left to right' if causal else 'both ways'}; use {part.turned(causal)}, or another model"
             )
     for index, (letter, part) in enumerate(zip(layouts.expand(stack.layout), stack.parts, strict=True)):
         varies = any(key.startswith(f"{letter}.") for key in stack.vary)

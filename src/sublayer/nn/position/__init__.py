@@ -3,6 +3,7 @@
 from sublayer.nn.position.alibi import Alibi
 from sublayer.nn.position.base import Position
 from sublayer.nn.position.distance import Distance
+from sublayer.nn.position.grid import Grid
 from sublayer.nn.position.learned import Learned
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.position.relative_key import RelativeKey
@@ -15,6 +16,7 @@ from sublayer.nn.position.sinusoidal import Sinusoidal
 __all__ = [
     "Alibi",
     "Distance",
+    "Grid",
     "Learned",
     "NoPosition",
     "Position",

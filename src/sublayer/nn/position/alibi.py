@@ -47,6 +47,12 @@ class Alibi(Position):
         key = ("alibi", self.heads, self.base, memory, q_BHLK.dtype)
         return scene.once(key, lambda: self._penalty(scene, memory, q_BHLK))
 
+    def by_distance(
+        self, q_BHLK: Float[Tensor, "B H L K"], far: int, ahead: int, scale: float, table: Tensor | None
+    ) -> Float[Tensor, "1 H 1 R"]:
+        slope_H11 = torch.tensor(slopes(self.heads, self.base), device=q_BHLK.device, dtype=q_BHLK.dtype)[:, None, None]
+        return (-slope_H11 * torch.arange(far, -ahead - 1, -1, device=q_BHLK.device).abs())[None]
+
     def _penalty(self, scene: Scene, memory: int, like: Tensor) -> Tensor:
         slope_H = torch.tensor(slopes(self.heads, self.base), device=like.device, dtype=like.dtype)
         return -slope_H[:, None, None] * distances(scene, memory)[:, None].abs()

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | embed(x) | once, before the first sublayer | sinusoidal, learned |
 | query(q), key(k) | on projected queries and keys | RoPE; Transformer-XL's u |
+| by_distance(q) | the same bias, for each distance | attention along bands |
 | bias(q) | added to scaled scores | ALiBi, vectors on keys, Transformer-XL's positional terms |
 | weigh(scores) | scores to scores, before the softmax | DA |
 | value(weights) | added to the weighted values | Shaw's values |
@@ -30,6 +31,8 @@ class Position(nn.Module):
     """Whether `weigh` or `value` is overridden, so that the attention weights must be formed as a matrix. Derived."""
     acts_on_scores: ClassVar[bool] = False
     """Whether `bias`, `weigh` or `value` is overridden: queries and keys alone do not decide the weights. Derived."""
+    biases_by_distance: ClassVar[bool] = False
+    """Whether `by_distance` says all that it does to scores, which then need not form a matrix. Derived."""
     bias_is_constant: ClassVar[bool] = False
     """Whether `bias` depends neither on queries nor on parameters, so that all layers of a pass share one."""
 
@@ -37,6 +40,7 @@ class Position(nn.Module):
         super().__init_subclass__(**kwargs)
         cls.acts_on_weights = cls.overrides("weigh", "value")
         cls.acts_on_scores = cls.overrides("bias", "weigh", "value")
+        cls.biases_by_distance = cls.overrides("by_distance") and not cls.acts_on_weights
 
     @classmethod
     def overrides(cls, *hooks: str) -> bool:
@@ -55,6 +59,11 @@ class Position(nn.Module):
         def end(self) -> int | None:
             """How many positions it has; None: no end."""
             return None
+
+        def for_images(self, shape: tuple[int, int, int]) -> Position.Config:
+            """The position for images of so many rows, columns and channels, a token each; itself where that makes no
+            difference."""
+            return self
 
         @property
         def acts_in_attention(self) -> bool:
@@ -101,6 +110,13 @@ class Position(nn.Module):
     def bias(
         self, q_BHLK: Float[Tensor, "B H L K"], scene: Scene, memory: int, scale: float, table: Tensor | None
     ) -> Float[Tensor, "#B H L M"] | None:
+        return None
+
+    def by_distance(
+        self, q_BHLK: Float[Tensor, "B H L K"], far: int, ahead: int, scale: float, table: Tensor | None
+    ) -> Float[Tensor, "#B H #L R"] | None:
+        """The bias where positions are the order of tokens: on a key `far` tokens back, on the next …, on one `ahead`
+        of the query. None: it is not known by distance alone."""
         return None
 
     def weigh(self, scores_BHLM: Float[Tensor, "B H L M"], scene: Scene, memory: int) -> Float[Tensor, "B H L M"]:

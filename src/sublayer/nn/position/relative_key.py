@@ -55,6 +55,13 @@ class RelativeKey(Position):
         )
         return scores_BHLR.gather(-1, edge_B1LM.expand(*q_BHLK.shape[:2], -1, -1))
 
+    def by_distance(
+        self, q_BHLK: Float[Tensor, "B H L K"], far: int, ahead: int, scale: float, table: Tensor | None
+    ) -> Float[Tensor, "B H L R"]:
+        rows = min(far, self.shared.clip) + 1
+        at_R = torch.arange(far, -ahead - 1, -1, device=q_BHLK.device).clamp(0, rows - 1)
+        return ((q_BHLK * scale) @ self.shared.key_RK[:rows].T).index_select(-1, at_R)
+
 
 class KeyTable(Position):
     """a_0 … a_clip."""

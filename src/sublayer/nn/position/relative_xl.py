@@ -90,6 +90,12 @@ class RelativeXL(Position):
         column_B1LM = (reach - 1 - distances(scene, memory)).clamp(0, reach - 1)[:, None]
         return by_distance_BHLR.gather(-1, column_B1LM.expand(*q_BHLK.shape[:2], -1, -1))
 
+    def by_distance(
+        self, q_BHLK: Float[Tensor, "B H L K"], far: int, ahead: int, scale: float, table: Tensor | None
+    ) -> Float[Tensor, "B H L R"]:
+        r_HKR = self.table(far + 1) if table is None or table.shape[-1] <= far else table[..., -far - 1 :]
+        return ((q_BHLK + self._by_head(self.terms.v_D)) * scale) @ r_HKR
+
     def _by_head(self, w_D: Tensor) -> Tensor:
         return w_D.view(self.heads, 1, self.head_dim)
 

@@ -1,6 +1,7 @@
 """Who owns the loop over sublayers."""
 
 from sublayer.nn.stack.base import Stack
+from sublayer.nn.stack.etc import EtcStack
 from sublayer.nn.stack.feedback import Feedback
 from sublayer.nn.stack.plain import Plain
 
@@ -8,4 +9,4 @@ from sublayer.nn.stack.plain import Plain
 # Fast paths, which register themselves: those imported first are asked first.
 from sublayer.nn.stack import planned, sweeps
 
-__all__ = ["Feedback", "Plain", "Stack", "planned", "sweeps"]
+__all__ = ["EtcStack", "Feedback", "Plain", "Stack", "planned", "sweeps"]

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sublayer.nn import layout as layouts
-from sublayer.nn.config import Config, Rate, unknown
-from sublayer.nn.limits import most
+from sublayer.nn.config import Config, ConfigError, Rate, unknown
 from sublayer.nn.linear import widen
 from sublayer.nn.part import Part, Slot, Work
 from sublayer.nn.position import NoPosition, Position
@@ -88,19 +87,37 @@ class Stack(nn.Module):
 
         @cached_property
         def parts(self) -> tuple[Part.Config, ...]:
-            """The part in each slot, with the values of `vary` filled in."""
-            seen: Counter[str] = Counter()
-            parts = []
+            """The part in each slot, with the values of `vary` and what depends on depth filled in."""
+            counts = Counter(letter for letter, _, _ in self._varied)
+            return tuple(part.at(nth, counts[letter]) for letter, nth, part in self._varied)
+
+        @property
+        def varied(self) -> tuple[Part.Config, ...]:
+            """The part in each slot, with the values of `vary` filled in, and what depends on depth not."""
+            return tuple(part for _, _, part in self._varied)
+
+        @cached_property
+        def _varied(self) -> tuple[tuple[str, int, Part.Config], ...]:
+            """For each slot its letter, how often that came before, and the part with the values of `vary`."""
+            seen, found = Counter[str](), []
             for letter in layouts.expand(self.layout):
                 changes = {
                     key.split(".", 1)[1]: values[seen[letter]]
                     for key, values in self.vary.items()
                     if key.split(".", 1)[0] == letter
                 }
-                seen[letter] += 1
                 part = self.alphabet[letter]
-                parts.append(part.override(changes) if changes else part)
-            return tuple(parts)
+                found.append((letter, seen[letter], part.override(changes) if changes else part))
+                seen[letter] += 1
+            return tuple(found)
+
+        def check_length(self, length: int) -> None:
+            """Raise ValueError where texts of so many tokens are too short for a part to be what it says."""
+            for letter, _, part in self._varied:
+                try:
+                    part.check_length(length)
+                except ValueError as error:
+                    raise ConfigError(f"{letter}.{error}") from None
 
         def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:
             """A list for a letter's plain field varies it; a rule for the layout rewrites the one that is there."""
@@ -151,9 +168,9 @@ class Stack(nn.Module):
             return max((part.remembered for part in self.parts), default=0)
 
         @property
-        def reach(self) -> int | None:
-            """How many earlier tokens its state holds; None: all of them, so that the state grows without end."""
-            return most((part.reach for part in self.parts), default=0)
+        def bounded(self) -> bool:
+            """Whether its state stops growing, however long the text."""
+            return all(part.bounded for part in self.parts)
 
         @property
         def carries(self) -> bool:
@@ -207,8 +224,8 @@ def init_weights(stack: Stack, config: Stack.Config, depth: int) -> None:
     if not config.residual.sums:
         return
     for sublayer in stack.sublayers:
-        output = getattr(sublayer.part, "output", None)
-        if isinstance(output, nn.Linear):
+        part: Part = sublayer.part  # pyright: ignore[reportAssignmentType]
+        for output in part.output_maps:
             output.weight.mul_(depth**-0.5)
 
 

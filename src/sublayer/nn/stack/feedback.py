@@ -108,6 +108,11 @@ class Feedback(Stack):
             """For each set, how far back any reader may look within a segment, whatever spans it learns."""
             return tuple(most(part.sees for part in self.readers(keys)) for keys in range(len(self.streams)))
 
+        @property
+        def bounded(self) -> bool:
+            others = (part.bounded for n, part in self.numbered if n not in self.attentions)
+            return None not in self.stores and all(others)
+
         def state_size(self, dim: int, work: Work) -> int:
             others = sum(
                 part.state_size(self.slot(dim, index=n), work) for n, part in self.numbered if n not in self.attentions

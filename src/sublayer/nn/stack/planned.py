@@ -94,6 +94,8 @@ def _unknown(stack: nn.Module, drawn: Sequence[nn.Module] | None = None) -> str 
     first, crossed = recalls[0], [one.part for one in stack.sublayers if isinstance(one.part, Cross)]
     if not all(_like(first, recall) for recall in recalls) or any(_sizes(first) != _sizes(one) for one in crossed):
         return "attentions differ in heads, pattern or memory"
+    if not first.config.pattern.contiguous:
+        return f"pattern={first.config.pattern.tag} hides some of the last tokens"
     return None
 
 
@@ -246,7 +248,7 @@ def _mask(stack: Feedback, scene: Scene, memory: int, x_BLD: Tensor) -> Tensor |
     if scene.even and scene.segment_L is None:
         return None
     config = stack.readers(0)[0].config
-    seen_B1LM = sight(scene, config.pattern, config.memory, memory).mask_B1LM
+    seen_B1LM = sight(scene, config.pattern, config.memory, memory, 1).mask_BHLM
     if seen_B1LM is None:
         return None
     hidden_LBM = ~seen_B1LM[:, 0].expand(len(x_BLD), -1, -1).transpose(0, 1)

@@ -13,8 +13,8 @@ from sublayer.testing.verdict import PIECES, law, require
 @law("cost = count", long=PIECES)
 def cost_is_count(case: Case) -> str | None:
     """Parameters by the config's closed form, exactly; FLOPs within 1 % of the counter on the meta device."""
-    if case.long and not case.by_blocks:
-        return "no pattern is computed by blocks"
+    if case.long and not case.by_bands:
+        return "no pattern is computed along bands"
     with torch.device("meta"):
         model = case.config.build().eval()
     counted = sum(weight.numel() for weight in model.parameters())

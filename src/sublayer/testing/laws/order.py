@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from sublayer.nn.attention import Pattern
+from sublayer.nn.attention.bands import count
+from sublayer.nn.attention.pattern.base import bands_of
 from sublayer.nn.part import Part
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack import Stack
@@ -41,20 +43,22 @@ def causality(case: Case) -> str | None:
 
 @law("pattern", long=PIECES)
 def pattern(case: Case) -> str | None:
-    """What a pattern's predicate forbids has no effect, by the fast paths and by the slow twin; its runs of keys cover
-    what it allows."""
+    """What a pattern's predicate forbids has no effect, by the fast paths and by the slow twin; its bands and ranges
+    hold what it allows, and what a later query sees is stored."""
     patterned = [one for one in case.attentions() if _pattern(one[1])]
     if not patterned:
         return "no part has a pattern"
     for letter, part, stack in patterned:
         asked = _pattern(part)
         assert asked is not None
-        _runs_cover(asked, case.length, f"pattern: {letter} ({asked.tag})")
+        _bands_agree(asked, case.length, f"pattern: {letter} ({asked.tag})")
+        _single_queries_agree(asked, case.length, f"pattern: {letter} ({asked.tag})")
         if part.needs_source:
             continue
         for how, effect_LM in _effects(case, part, stack):
             # A token acts on itself through its query, whether it may see itself or not.
-            hidden_LM = (~_allowed(asked, case.length)).fill_diagonal_(False)
+            allowed_HLM = [_allowed(kind, case.length) for kind in asked.by_head(part.sizes(case.config.dim)[0])]
+            hidden_LM = (~torch.stack(allowed_HLM).any(0)).fill_diagonal_(False)
             require(
                 not (effect_LM * hidden_LM).any(),
                 f"pattern: {letter} ({asked.tag}), {how}: a key that it forbids has an effect",
@@ -75,21 +79,36 @@ def _allowed(asked: Pattern.Config, length: int) -> Tensor:
     return seen_LM & (i_L[None, :] <= i_L[:, None]) if asked.causal else seen_LM
 
 
-def _runs_cover(asked: Pattern.Config, length: int, what: str) -> None:
-    """Every key that the predicate allows is in a run of its query's tile, with and without earlier keys."""
-    for new, memory in ((length, 0), (length, 7), (1, length)):
-        runs = asked.runs(new, memory)
-        if runs is None:
+def _bands_agree(asked: Pattern.Config, length: int, what: str) -> None:
+    """Bands hold the pairs that the predicate allows, each once, with and without earlier keys."""
+    for new, memory, heads in ((length, 0, 1), (length, 7, 2), (1, length, 1)):
+        kinds, bands = asked.by_head(heads), bands_of(asked, heads, new, memory, memory)
+        if bands is None:
             return
-        tiles = -(-new // asked.tile)
-        require(len(runs) == tiles, f"{what}: {len(runs)} tiles of runs for {new} queries, expected {tiles}")
-        allowed_LM = _allowed(asked, memory + new)[memory:]
-        for n, tile in enumerate(runs):
-            missing_LM = allowed_LM[n * asked.tile : (n + 1) * asked.tile].clone()
-            for first, end in tile:
-                missing_LM[:, first:end] = False
-            row = f"the runs of tile {n} miss a key that it allows ({new} new, {memory} earlier)"
-            require(not missing_LM.any(), f"{what}: {row}")
+        where = f"({new} new, {memory} earlier)"
+        counts_HLM = count(bands, heads, new, memory + new)
+        allowed_HLM = torch.stack([_allowed(kind, memory + new)[memory:] for kind in kinds])
+        require(bool((counts_HLM < 2).all()), f"{what}: its bands hold a pair twice {where}")
+        require(not (allowed_HLM & (counts_HLM == 0)).any(), f"{what}: its bands miss a key that it allows {where}")
+        require(not (~allowed_HLM & (counts_HLM > 0)).any(), f"{what}: its bands hold a key that it forbids {where}")
+
+
+def _single_queries_agree(asked: Pattern.Config, length: int, what: str) -> None:
+    """Ranges hold the keys that the predicate allows one query, each once; later queries see only what is stored."""
+    if not asked.causal:
+        return
+    queries, j_M = sorted({0, 1, length // 2, length - 2, length - 1} & set(range(length))), torch.arange(length)
+    for kind in dict.fromkeys(asked.by_head(2)):
+        allowed_LM = _allowed(kind, length)
+        for i in queries:
+            if (ranges := kind.ranges(i)) is None:
+                break
+            listed = sorted(j for one in ranges for j in one)
+            require(listed == allowed_LM[i].nonzero().flatten().tolist(), f"{what}: its ranges of query {i} are wrong")
+        for next_one in queries:
+            stored_M = asked.lasts(j_M) | (j_M >= (0 if asked.recent is None else next_one - asked.recent))
+            seen_M = allowed_LM[next_one:].any(0) & (j_M < next_one)
+            require(not (seen_M & ~stored_M).any(), f"{what}: from {next_one} on, a key is seen that is not stored")
 
 
 def _effects(case: Case, part: Part.Config, stack: Stack.Config) -> Iterator[tuple[str, Tensor]]:

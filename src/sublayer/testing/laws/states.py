@@ -75,21 +75,20 @@ def state_size(case: Case) -> str | None:
     model, config = case.model(torch.float32), case.config
     memory, length = case.ids(key=12).tensor_split([case.length - max(1, case.length // 3)], dim=1)
     varies = any(part.state_varies for stack in config.stacks.values() for part in stack.parts)
-    for frozen in (False, True):
-        for past in (0, memory.shape[1]):
-            counted = case.batch * config.state_size(
-                length.shape[1], past, SOURCE if config.needs_source else 0, frozen=frozen
-            )
-            state = _after(case, model, memory[:, :past], length, frozen)
-            what = f"state size: {past} tokens, {'frozen, ' if frozen and past else ''}then {length.shape[1]} more"
-            if past or not frozen:
-                fits = state.size <= counted if varies else state.size == counted
-                require(fits, f"{what}: {state.size} numbers, {counted} by the config")
-            with torch.no_grad():
-                held = _room(_after(case, model, memory[:, :past], length, frozen).parts)
-                per_token = max(1, counted // (case.batch * (past + length.shape[1])))
-                most = 2 * counted + 2 * 16 * case.batch * per_token
-                require(held <= 2 * most, f"{what}: buffers of {held} numbers for {counted} stored")
+    source = SOURCE if config.needs_source else 0
+    for frozen, past in ((False, 0), (False, memory.shape[1]), (True, memory.shape[1])):
+        if frozen and not past:
+            continue  # nothing to freeze
+        counted = case.batch * config.state_size(length.shape[1], past, source, frozen=frozen)
+        state = _after(case, model, memory[:, :past], length, frozen)
+        what = f"state size: {past} tokens, {'frozen, ' if frozen else ''}then {length.shape[1]} more"
+        fits = state.size <= counted if varies else state.size == counted
+        require(fits, f"{what}: {state.size} numbers, {counted} by the config")
+        with torch.no_grad():
+            held = _room(_after(case, model, memory[:, :past], length, frozen).parts)
+            per_token = config.state_size(1, 0, source, frozen=frozen) - config.state_size(0, 0, source, frozen=frozen)
+            most = 2 * counted + 2 * 16 * case.batch * max(1, per_token)
+            require(held <= 2 * most, f"{what}: buffers of {held} numbers for {counted} stored")
     return None
 
 

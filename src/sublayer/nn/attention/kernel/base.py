@@ -33,11 +33,15 @@ class View:
     """What the position projected from distances, if a frozen state stores it."""
     dropout: float = 0.0
     """Dropout rate on the weights; 0 in eval mode."""
+    heads: int = 1
+    """Query heads, among which a pattern may be divided."""
+    far_F: Tensor | None = None
+    """As in `Attended`: which tokens the first F slots hold, where these are not the ones just before the others."""
 
     @property
     def sight(self) -> Sight:
         """Which keys each query may see: pattern, memory and padding in one."""
-        return sight(self.scene, self.pattern, self.memory, self.remembered)
+        return sight(self.scene, self.pattern, self.memory, self.remembered, self.heads)
 
 
 class Kernel(nn.Module):
@@ -52,8 +56,8 @@ class Kernel(nn.Module):
     class Config(Config, family="kernel"):
         own_state: ClassVar[bool] = False
         """Whether it carries a state of its own instead of reading a memory."""
-        by_blocks: ClassVar[bool] = False
-        """Whether its work follows the pattern's blocks; else it is the full rectangle."""
+        by_bands: ClassVar[bool] = False
+        """Whether its work follows the pattern's bands; else it is the full rectangle."""
         recalls: ClassVar[bool] = False
         """Whether a stack that owns the memory (Feedback) forms weights as this kernel does."""
 
@@ -96,8 +100,9 @@ class Kernel(nn.Module):
             return 0
 
         def flops(self, heads: int, groups: int, head_dim: int, length: int, pairs: int) -> int:
-            """Matmul work for `length` queries that meet `pairs` query–key pairs; scores and weighted values."""
-            return 2 * 2 * heads * head_dim * pairs
+            """Matmul work for `length` queries that meet `pairs` query–key pairs in all heads together; scores and
+            weighted values."""
+            return 2 * 2 * head_dim * pairs
 
         def state_size(self, heads: int, groups: int, head_dim: int) -> int:
             """Numbers in a state of its own, per row."""

@@ -25,7 +25,7 @@ class Softmax(Kernel):
     """softmax(q kᵀ/√K + bias) v (Vaswani et al. 2017, eq. 1)."""
 
     class Config(Kernel.Config, tag="softmax"):
-        by_blocks = True
+        by_bands = True
         recalls = True
 
         def honours(self, position: Position.Config) -> bool:
@@ -42,7 +42,7 @@ class Softmax(Kernel):
         view: View,
         state: None = None,
     ) -> tuple[Float[Tensor, "B H L K"], None]:
-        path = paths.find(BLOCKS, q_BHLK, k_BGMK, view)
+        path = paths.find(BANDS, q_BHLK, k_BGMK, v_BGMK, view)
         if path is not None:
             return path.run(q_BHLK, k_BGMK, v_BGMK, view), None
         given = view.sight, view.position, view.scene, view.table, view.dropout, view.span
@@ -55,10 +55,10 @@ class Softmax(Kernel):
         return reference.attend(q_BHLK, k_BGMK, v_BGMK, *given), None
 
 
-BLOCKS = "attention by blocks"
-"""The job of paths that follow a pattern's blocks: (q, k, view), then run(q, k, v, view)."""
+BANDS = "attention along bands"
+"""The job of paths that follow a pattern's bands: (q, k, v, view), then run(q, k, v, view)."""
 DENSE = "dense attention"
-"""The job of paths for attention without bias or mask: (q, k, v, dropout), then run(q, k, v, causal)."""
+"""The job of paths for attention without bias or mask: (q, k, v, dropout), then run(q, k, v, causal, dropout)."""
 
 
 def attend(
@@ -88,7 +88,7 @@ def attend(
         mask, causal = _masked(fade_BHLM if bias_BHLM is None else fade_BHLM + bias_BHLM, sight), False
     path = paths.find(DENSE, q_BHLK, k_BGMK, v_BGMK, dropout) if mask is None else None
     if path is not None:
-        return path.run(q_BHLK, k_BGMK, v_BGMK, causal)
+        return path.run(q_BHLK, k_BGMK, v_BGMK, causal, dropout)
     grouped = k_BGMK.shape[1] != q_BHLK.shape[1]
     return F.scaled_dot_product_attention(
         q_BHLK, k_BGMK, v_BGMK, mask, dropout, causal, scale=scale, enable_gqa=grouped
@@ -98,7 +98,7 @@ def attend(
 def _added(bias_BHLM: Tensor | None, sight: Sight, scene: Scene, position: Position) -> tuple[Tensor | None, bool]:
     """Bias and mask as the one term that SDPA adds to the scores; a bias that all layers share is masked once."""
     if bias_BHLM is None:
-        return sight.mask_B1LM, sight.causal
+        return sight.mask_BHLM, sight.causal
     if position.bias_is_constant:
         return scene.once(("masked", id(bias_BHLM), sight), lambda: _masked(bias_BHLM, sight)), False
     return _masked(bias_BHLM, sight), False
@@ -109,7 +109,7 @@ def _masked(scores_BHLM: Tensor, sight: Sight) -> Tensor:
     if sight.causal:
         above_LM = torch.ones(scores_BHLM.shape[-2:], dtype=torch.bool, device=scores_BHLM.device).triu(1)
         return scores_BHLM.masked_fill(above_LM, -torch.inf)
-    return scores_BHLM if sight.mask_B1LM is None else scores_BHLM.masked_fill(~sight.mask_B1LM, -torch.inf)
+    return scores_BHLM if sight.mask_BHLM is None else scores_BHLM.masked_fill(~sight.mask_BHLM, -torch.inf)
 
 
 def _attend_openly(
@@ -132,7 +132,7 @@ def _attend_openly(
     scores_BHLM = position.weigh(scores_BHLM, scene, memory)
     scores_BHLM = _masked(scores_BHLM if fade_BHLM is None else scores_BHLM + fade_BHLM, sight)
     weights_BHLM = scores_BHLM.softmax(dim=-1)
-    if not scene.even:  # a padded row may see nothing: −∞ everywhere, whose softmax is NaN
+    if sight.mask_BHLM is not None:  # a row may see nothing: −∞ everywhere, whose softmax is NaN
         weights_BHLM = weights_BHLM.masked_fill(scores_BHLM.isneginf().all(-1, keepdim=True), 0)
     weights_BHLM = F.dropout(weights_BHLM, dropout) if dropout else weights_BHLM
     y_BHLK = weights_BHLM @ v_BHMK
