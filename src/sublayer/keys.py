@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from glob import has_magic
 from pathlib import Path
 from typing import Any
 
 from sublayer.nn import layout as layouts
+
+PREFIX = re.compile(r"[a-z]{2,}:")
+"""Of data that is no text: `task:copy`, `image:photos/*.png`."""
 
 
 def merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,9 +28,10 @@ def follow(before: Any, value: Any) -> Any:
 
 
 def absolute(data: str) -> str:
-    """A file, folder or pattern, wherever the run is resumed from."""
+    """A file, folder or pattern, wherever the run is resumed from; what has a prefix (`task:copy`) is left as it is."""
     path = Path(data).expanduser()
-    return str(Path.cwd() / path) if (data and path.exists()) or has_magic(data) else data
+    pattern = has_magic(data) and not PREFIX.match(data)
+    return str(Path.cwd() / path) if (data and path.exists()) or pattern else data
 
 
 def split(changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

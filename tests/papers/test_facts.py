@@ -1,6 +1,7 @@
 """What the papers' own tables say, to the last digit they print."""
 
 import pytest
+import torch
 
 import sublayer
 from sublayer.papers import registry
@@ -43,6 +44,76 @@ def test_rows_of_the_search_papers_tables(row):
 def test_worked_examples(backbone, dim, inner, expected):
     changes = {"layout": f"(sf)x{len(inner)}", "s.heads": [2] * len(inner), "f.inner": inner}
     assert sublayer.config(backbone, changes, dim=dim).cost().decoder_params == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "vocab", "printed_millions"),
+    [("sparse-transformer", 256, 95), ("longformer", 204, 41), ("longformer-large", 204, 102)],
+)
+def test_counts_that_sparse_papers_print(name, vocab, printed_millions):
+    """204 bytes occur in enwik8."""
+    assert round(sublayer.config(name, vocab=vocab).cost().params / 1e6) == printed_millions
+
+
+def seen(name, i, layer=0):
+    """How many keys the query at position i sees, in each head of a layer."""
+    config = sublayer.config(name)
+    part = config.stack.parts[2 * layer]
+    heads = part.pattern.by_head(part.heads)
+    j = torch.arange((config.end or 4096) if part.both_ways else i + 1)
+    return [int(head.sees(torch.tensor([i]), j).sum()) for head in heads]
+
+
+@pytest.mark.parametrize(
+    ("name", "i", "expected"),
+    [
+        ("image-transformer", 1023, 512),  # the query block of 256 and 256 pixels before it
+        ("image-transformer", 768, 257),
+        ("image-transformer-2d", 31 * 96 + 47, 16 * (32 + 16 + 32) + 15 * 80 + 48),
+        ("sparse-transformer", 12_287, 128 + 95 * 32),
+        ("sparse-transformer-cifar", 3071, 96 + 31),
+        ("bigbird-causal", 64, 65),
+    ],
+)
+def test_queries_see_as_many_keys_as_the_paper_says(name, i, expected):
+    assert set(seen(name, i)) == {expected}
+
+
+def test_blockwise_heads_see_their_own_block_or_the_other():
+    config = sublayer.config("blockwise-bert")
+    heads = config.stack.alphabet["s"].pattern.by_head(12)
+    assert [bool(head.allows(torch.tensor(0), torch.tensor(0))) for head in heads] == [True] * 10 + [False] * 2
+    assert seen("blockwise-bert", 300) == [256] * 12
+    work = [sublayer.config(name).cost(length=512).flops.stack for name in ("bert-base", "blockwise-bert")]
+    # Scores and their sums: 2 products of 512 × 512 × 64 in 12 heads and 12 layers, of which half is left out.
+    assert work[0] - work[1] == 2 * 2 * 512 * 256 * 768 * 12
+
+
+@pytest.mark.parametrize(
+    ("name", "dilations"),
+    [
+        ("longformer", [1] * 6 + [2, 2, 3, 3, 4, 4]),
+        ("longformer-large", [1] * 15 + [2] * 5 + [3] * 5 + [4] * 5),
+    ],
+)
+def test_longformer_grows_with_depth(name, dilations):
+    parts = sublayer.config(name).stack.parts[::2]
+    heads = [part.pattern.by_head(8) for part in parts]
+    assert [heads[0][0].reach + 1, heads[-1][0].reach + 1] == [32, 512]
+    sizes = [own[0].reach + 1 for own in heads]
+    assert sizes == sorted(sizes)
+    assert [own[7].reach // own[0].reach for own in heads] == dilations
+    assert [own[6] == own[7] for own in heads] == [True] * len(parts)
+    assert all(own[:6] == (own[0],) * 6 for own in heads)
+
+
+def test_bigbird_sees_eight_blocks_at_most():
+    """Three of its window, two global, three at random, of which some coincide."""
+    counts = seen("bigbird", 2048)
+    assert all(count % 64 == 0 and 5 * 64 <= count <= 8 * 64 for count in counts)
+    assert max(counts) == 8 * 64
+    assert set(seen("bigbird", 100)) == {4096}
+    assert seen("bigbird-causal", 2048, layer=3) != seen("bigbird-causal", 2048)
 
 
 def test_opt_350m_with_its_positions():

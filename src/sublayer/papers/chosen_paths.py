@@ -39,8 +39,7 @@ class ChosenPath:
 
 
 def chosen_paths(config: Model.Config) -> list[ChosenPath]:
-    with torch.device("meta"), _WithoutDraws():
-        model = config.build()
+    model = without_weights(config)
     rows: list[ChosenPath] = []
     if config.writes and paths.registered("generation"):
         rows.append(ChosenPath("model", 1, None, paths.report("generation", model, "generation")))
@@ -58,6 +57,12 @@ def chosen_paths(config: Model.Config) -> list[ChosenPath]:
     for row in rows:  # in the order of their first: attention and feed-forward alternate in most stacks
         equal[row] = equal.get(row, 0) + 1
     return [replace(row, count=count) for row, count in equal.items()]
+
+
+def without_weights(config: Model.Config) -> Model:
+    """The model on the meta device: shapes, and no numbers."""
+    with torch.device("meta"), _WithoutDraws():
+        return config.build()
 
 
 class _WithoutDraws(TorchFunctionMode):

@@ -20,6 +20,13 @@ class Figure:
     """In seconds, bytes or units."""
     source: str
     """counted, predicted, scored or measured."""
+    disturbed: str | None = None
+    """What spoilt the measurement, or those that it was predicted from; None if nothing did."""
+
+    @property
+    def how(self) -> str:
+        """Its source in words: `measured on a busy machine (other processes take 1.5 cores)`."""
+        return self.source + (f" on a busy machine ({self.disturbed})" if self.disturbed else "")
 
 
 @dataclass(frozen=True)
