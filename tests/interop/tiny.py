@@ -6,10 +6,14 @@ from transformers import (
     BertForMaskedLM,
     BertForQuestionAnswering,
     BertForSequenceClassification,
+    BigBirdConfig,
+    BigBirdForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    LongformerConfig,
+    LongformerForMaskedLM,
     OPTConfig,
     OPTForCausalLM,
 )
@@ -25,6 +29,9 @@ OPT = {"vocab_size": VOCAB, "max_position_embeddings": 24, "hidden_size": 12, "f
 OPT |= {"num_hidden_layers": 2, "num_attention_heads": 3}
 BERT = {"vocab_size": VOCAB, "max_position_embeddings": 24, "hidden_size": 12, "intermediate_size": 20, **TOKENS}
 BERT |= {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_dropout_prob": 0.2}
+# Three blocks, of which ours see everything, and theirs do as long as a text is short.
+BIGBIRD = BERT | {"block_size": 3, "num_random_blocks": 1, "hidden_act": "gelu_new"}
+LONGFORMER = BERT | {"attention_window": [4, 4], "hidden_act": "relu"}
 LLAMA = {"vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, **TOKENS}
 LLAMA |= {"num_attention_heads": 4, "num_key_value_heads": 2}
 
@@ -50,6 +57,13 @@ THEIRS = {
     "bert-classify": (BertForSequenceClassification, BertConfig, BERT | {"num_labels": 3, "hidden_act": "relu"}),
     "bert-regress": (BertForSequenceClassification, BertConfig, BERT | {"num_labels": 1}),
     "bert-span": (BertForQuestionAnswering, BertConfig, BERT | {"type_vocab_size": 3}),
+    "bigbird": (BigBirdForMaskedLM, BigBirdConfig, BIGBIRD),
+    "bigbird-full": (
+        BigBirdForMaskedLM,
+        BigBirdConfig,
+        BIGBIRD | {"attention_type": "original_full", "rescale_embeddings": True, "hidden_act": "relu"},
+    ),
+    "longformer": (LongformerForMaskedLM, LongformerConfig, LONGFORMER),
     "llama": (LlamaForCausalLM, LlamaConfig, LLAMA),
     "llama-tied": (LlamaForCausalLM, LlamaConfig, LLAMA | {"tie_word_embeddings": True, "num_key_value_heads": 1}),
     "llama-biased": (
@@ -82,7 +96,7 @@ THEIRS = {
     ),
 }
 ROPES = ["llama-linear", "llama-dynamic", "llama-yarn", "llama-yarn-own", "llama-3"]
-DECODERS = [name for name in THEIRS if not name.startswith("bert")]
+DECODERS = [name for name in THEIRS if not name.startswith(("bert", "bigbird", "longformer"))]
 
 SMALL = {"vocab": VOCAB, "layout": "(sf)x2"}
 WIDTHS = {"dim": 12, "s.heads": 3, "f.inner": 20}
@@ -97,6 +111,8 @@ OURS = {
     "bert-regress": ("bert-base", WIDTHS | {"head": Regress.Config()}),
     "bert-regress-two": ("bert-base", WIDTHS | {"head": Regress.Config(outputs=2)}),
     "bert-span": ("bert-base", WIDTHS | {"head": SpanHead.Config()}),
+    "longformer": ("longformer-base", WIDTHS | {"position.limit": 22, "s.window.size": 3}),
+    "bigbird": ("bigbird", WIDTHS | {"position.limit": 24, "s.pattern.block": 3, "s.pattern.random": 1}),
     "llama": ("llama", {"dim": 16, "s.heads": 4, "s.kv_heads": 2, "f.inner": 20}),
     "llama-tied": ("llama", {"dim": 16, "s.heads": 4, "s.head_dim": 6, "f.inner": 20, "head": TiedHead.Config()}),
 }
@@ -117,6 +133,9 @@ def theirs(name):
     model = shake(kind(config(**values)))
     if "span" in name:
         torch.nn.init.zeros_(model.qa_outputs.bias)  # which ours does without: it moves scores, not probabilities
+    if "bigbird" in name:
+        for parameter in model.bert.pooler.parameters():  # of no use to theirs, absent in ours
+            torch.nn.init.zeros_(parameter)
     return model
 
 
@@ -135,7 +154,18 @@ def scores(model, ids_BL, valid_BL=None, **options):
         return model.head(model(ids_BL, None, valid_BL, **options)[0], valid_BL)
 
 
+def first_is_global(model, ids_BL, position_ids=None, attention_mask=None, **options):
+    """What ours take for granted: the first token is global, and positions begin after the rows of padding."""
+    mask_BL = torch.ones_like(ids_BL) if attention_mask is None else attention_mask
+    position_BL = torch.arange(ids_BL.shape[1]).expand(ids_BL.shape) if position_ids is None else position_ids
+    first_BL = mask_BL * (mask_BL.cumsum(1) == 1)
+    position_BL = position_BL + model.config.pad_token_id + 1
+    return {"attention_mask": mask_BL, "position_ids": position_BL, "global_attention_mask": first_BL, **options}
+
+
 def their_scores(model, ids_BL, **options):
+    if model.config.model_type == "longformer":
+        options = first_is_global(model, ids_BL, **options)
     with torch.no_grad():
         out = model(ids_BL, **options)
     return torch.stack([out.start_logits, out.end_logits], dim=-1) if "start_logits" in out else out.logits

@@ -4,15 +4,16 @@ problem_type names another; old files call a norm's weights gamma and beta."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sublayer.interop.huggingface import activation
 from sublayer.interop.huggingface.entries import Entries
 from sublayer.interop.huggingface.family import Family
 from sublayer.interop.huggingface.weights import Row, Stacked
 from sublayer.nn.attention import Full, MultiHead
+from sublayer.nn.attention.heads import Heads
 from sublayer.nn.embedding import Classify, Head, MaskedLM, PooledHead, Regress, SpanHead, TokenEmbedding
-from sublayer.nn.feedforward import Dense
+from sublayer.nn.feedforward import Activation, Dense
 from sublayer.nn.memory import NoMemory
 from sublayer.nn.model import Encoder, SingleStack
 from sublayer.nn.position import Learned
@@ -33,6 +34,10 @@ PROBLEMS: dict[type[Head.Config], str] = {
 
 class Bert(Family, model_type="bert"):
     holds = "an encoder"
+    heads: ClassVar[Mapping[type[Head.Config], str]] = HEADS
+    """The architecture of each head."""
+    attention: ClassVar[type[Heads.Config]] = MultiHead.Config
+    """What its layers have."""
     architectures = tuple(dict.fromkeys(HEADS.values()))
     prefix = "bert."
     ties = {
@@ -52,11 +57,10 @@ class Bert(Family, model_type="bert"):
         entries.only("pruned_heads", {})
         norm = LayerNorm.Config(eps=entries.number("layer_norm_eps", 1e-12))
         dropout = entries.number("hidden_dropout_prob", 0.1)
-        s = MultiHead.Config(
+        s = self._read_attention(
+            entries,
             heads=entries.whole("num_attention_heads", 12),
             dropout=entries.number("attention_probs_dropout_prob", 0.1),
-            pattern=Full.Config(),
-            memory=NoMemory.Config(),
         )
         f = Dense.Config(
             inner=entries.whole("intermediate_size", 3072),
@@ -72,16 +76,39 @@ class Bert(Family, model_type="bert"):
                 residual=PostNorm.Config(norm=norm, dropout=dropout),
                 position=Learned.Config(limit=entries.whole("max_position_embeddings", 512)),
             ),
-            head=_read_head(entries, architecture, norm, dropout),
+            head=self._read_head(entries, architecture, norm, dropout),
         )
 
+    def _read_attention(self, entries: Entries, heads: int, dropout: float) -> Heads.Config:
+        return MultiHead.Config(heads=heads, dropout=dropout, pattern=Full.Config(), memory=NoMemory.Config())
+
+    def head_activation(self, inner: Activation) -> Activation:
+        """That of the head for masked tokens, where the feed-forwards have `inner`."""
+        return inner
+
+    def _read_head(self, entries: Entries, architecture: str, norm: LayerNorm.Config, dropout: float) -> Head.Config:
+        if architecture == self.heads[MaskedLM.Config]:
+            entries.only("tie_word_embeddings", True)
+            inner = entries.choice("hidden_act", "gelu", activation.OURS)
+            return MaskedLM.Config(norm=norm, activation=self.head_activation(inner))
+        classes = len(entries.table("id2label")) or entries.whole("num_labels", 2)
+        if architecture == self.heads[Classify.Config]:
+            return _read_pooled(entries, classes, entries.number("classifier_dropout", dropout))
+        if classes != 2:
+            raise entries.wrong("number of labels", classes, "2, the start and the end of a span")
+        return SpanHead.Config()
+
     def write_config(self, config: SingleStack.Config) -> dict[str, Any]:
-        s = self.expect("s", config.stack.alphabet["s"], MultiHead.Config)
+        s = self.expect("s", config.stack.alphabet["s"], self.attention)
         f = self.expect("f", config.stack.alphabet["f"], Dense.Config)
         residual = self.expect("residual", config.stack.residual, PostNorm.Config)
         position = self.expect("position", config.stack.position, Learned.Config)
         if not config.embedding.types:
             raise self.refuse("embedding.types", 0, "1 or more")
+        if isinstance(config.head, MaskedLM.Config):
+            there = self.head_activation(f.activation)
+            if config.head.activation != there:
+                raise self.refuse("head.activation", config.head.activation, repr(there))
         return {
             "vocab_size": config.vocab,
             "hidden_size": config.dim,
@@ -98,9 +125,9 @@ class Bert(Family, model_type="bert"):
         }
 
     def _write_head(self, head: Head.Config) -> dict[str, Any]:
-        if type(head) not in HEADS:
-            raise self.refuse("head", head.tag, " or ".join(repr(kind.tag) for kind in HEADS))
-        values: dict[str, Any] = {"architectures": [HEADS[type(head)]]}
+        if type(head) not in self.heads:
+            raise self.refuse("head", head.tag, " or ".join(repr(kind.tag) for kind in self.heads))
+        values: dict[str, Any] = {"architectures": [self.heads[type(head)]]}
         if isinstance(head, PooledHead.Config):
             labels = {str(c): f"LABEL_{c}" for c in range(head.size)}
             values |= {"id2label": labels, "label2id": {label: int(c) for c, label in labels.items()}}
@@ -108,38 +135,38 @@ class Bert(Family, model_type="bert"):
         return values
 
     def rows(self, config: SingleStack.Config) -> Sequence[Row]:
-        layer = "bert.encoder.layer.{n}"
-        qkv = tuple(f"{layer}.attention.self.{x}" for x in ("query", "key", "value"))
+        embeddings, layer = f"{self.prefix}embeddings", f"{self.prefix}encoder.layer.{{n}}"
         return (
-            Row("embedding.weight_VD", "bert.embeddings.word_embeddings.weight"),
-            Row("embedding.types", "bert.embeddings.token_type_embeddings.weight"),
-            Row("embedding.norm", "bert.embeddings.LayerNorm"),
-            Row("stack.position", "bert.embeddings.position_embeddings"),
-            Row("stack.sublayers.{s}.part.qkv", qkv, Stacked((1, 1, 1))),
-            Row("stack.sublayers.{s}.part.output", f"{layer}.attention.output.dense"),
+            Row("embedding.weight_VD", f"{embeddings}.word_embeddings.weight"),
+            Row("embedding.types", f"{embeddings}.token_type_embeddings.weight"),
+            Row("embedding.norm", f"{embeddings}.LayerNorm"),
+            Row("stack.position", f"{embeddings}.position_embeddings"),
+            *self._attention_rows(f"{layer}.attention"),
             Row("stack.sublayers.{s}.norm", f"{layer}.attention.output.LayerNorm"),
             Row("stack.sublayers.{f}.part.enter", f"{layer}.intermediate.dense"),
             Row("stack.sublayers.{f}.part.output", f"{layer}.output.dense"),
             Row("stack.sublayers.{f}.norm", f"{layer}.output.LayerNorm"),
-            *_head_rows(config.head),
+            *self._head_rows(config.head),
         )
+
+    def _attention_rows(self, theirs: str, ours: str = "stack.sublayers.{s}.part") -> Sequence[Row]:
+        qkv = tuple(f"{theirs}.self.{x}" for x in ("query", "key", "value"))
+        return Row(f"{ours}.qkv", qkv, Stacked((1, 1, 1))), Row(f"{ours}.output", f"{theirs}.output.dense")
+
+    def _head_rows(self, head: Head.Config) -> Sequence[Row]:
+        if isinstance(head, MaskedLM.Config):
+            return (
+                Row("head.enter", "cls.predictions.transform.dense"),
+                Row("head.norm", "cls.predictions.transform.LayerNorm"),
+                Row("head.bias_V", "cls.predictions.bias"),
+            )
+        if isinstance(head, PooledHead.Config):
+            return (Row("head.pool", "bert.pooler.dense"), Row("head.output", "classifier"))
+        return (Row("head.output", "qa_outputs"),)
 
     def blanks(self, config: SingleStack.Config) -> Mapping[str, tuple[int, ...]]:
         """A span's bias is the same for all positions, so that the softmax over them cancels it."""
         return {"qa_outputs.bias": (2,)} if isinstance(config.head, SpanHead.Config) else {}
-
-
-def _read_head(entries: Entries, architecture: str, norm: LayerNorm.Config, dropout: float) -> Head.Config:
-    if architecture == HEADS[MaskedLM.Config]:
-        entries.only("tie_word_embeddings", True)
-        entries.choice("hidden_act", "gelu", {"gelu": "gelu", "gelu_python": "gelu"})
-        return MaskedLM.Config(norm=norm)
-    classes = len(entries.table("id2label")) or entries.whole("num_labels", 2)
-    if architecture == HEADS[Classify.Config]:
-        return _read_pooled(entries, classes, entries.number("classifier_dropout", dropout))
-    if classes != 2:
-        raise entries.wrong("number of labels", classes, "2, the start and the end of a span")
-    return SpanHead.Config()
 
 
 def _read_pooled(entries: Entries, labels: int, dropout: float) -> Head.Config:
@@ -151,15 +178,3 @@ def _read_pooled(entries: Entries, labels: int, dropout: float) -> Head.Config:
     if labels == 1:
         raise entries.wrong("number of labels", 1, "2 or more of a classifier; one label is a regression")
     return Classify.Config(classes=labels, dropout=dropout)
-
-
-def _head_rows(head: Head.Config) -> Sequence[Row]:
-    if isinstance(head, MaskedLM.Config):
-        return (
-            Row("head.enter", "cls.predictions.transform.dense"),
-            Row("head.norm", "cls.predictions.transform.LayerNorm"),
-            Row("head.bias_V", "cls.predictions.bias"),
-        )
-    if isinstance(head, PooledHead.Config):
-        return (Row("head.pool", "bert.pooler.dense"), Row("head.output", "classifier"))
-    return (Row("head.output", "qa_outputs"),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sublayer.interop.huggingface.entries import CheckpointError
-from sublayer.nn.attention import MultiHead
+from sublayer.nn.attention.heads import Heads
 from sublayer.nn.feedforward import Dense, Glu
 from sublayer.nn.model import SingleStack
 from sublayer.nn.part import Part
@@ -12,9 +12,9 @@ from sublayer.nn.part import Part
 def canonical(config: SingleStack.Config) -> SingleStack.Config:
     """The same model with layout (sf)xN, and without sizes that are the default's; CheckpointError if there is none."""
     stack = config.stack
-    layers, odd = divmod(len(stack.parts), 2)
-    pair = stack.parts[:2]
-    if odd or stack.parts != pair * layers:
+    layers, odd = divmod(len(stack.varied), 2)
+    pair = stack.varied[:2]
+    if odd or stack.varied != pair * layers:
         varied = f" with {', '.join(stack.vary)} varied" if stack.vary else ""
         raise CheckpointError(
             f"layout {stack.layout!r}{varied}: Hugging Face's formats repeat one attention and one feed-forward, all "
@@ -26,7 +26,7 @@ def canonical(config: SingleStack.Config) -> SingleStack.Config:
 
 
 def _shortest(part: Part.Config, dim: int) -> Part.Config:
-    if isinstance(part, MultiHead.Config):
+    if isinstance(part, Heads.Config):
         heads, groups, head_dim = part.sizes(dim)
         kv_heads = None if groups == heads else groups
         return part.but(kv_heads=kv_heads, head_dim=None if heads * head_dim == dim else head_dim)

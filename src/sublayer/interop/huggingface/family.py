@@ -123,7 +123,7 @@ def family_of(entries: Entries) -> Family:
 
 
 def family_for(config: SingleStack.Config) -> Family:
-    for family in Family.registry.values():
+    for family in reversed(Family.registry.values()):  # a format that extends another is defined after it
         if family.claims(config):
             return family
     known = "; ".join(f"{family.model_type}: {family.holds}" for family in Family.registry.values())
