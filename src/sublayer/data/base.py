@@ -1,7 +1,8 @@
-"""Data: what a model learns from, a text or a task, in three splits: train, valid and test."""
+"""Data: what a model learns from, a text, a task or images, in three splits: train, valid and test."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,22 +28,38 @@ class Data:
         """
         prefix: ClassVar[str] = ""
         """What a user types before a name of this kind, such as `task:`; empty for a kind without such names."""
+        what: ClassVar[str] = "a text"
+        """Its kind in messages."""
 
         @classmethod
         def guess(cls, typed: str) -> Data.Config:
-            """From what a user types: a name with a prefix means the kind that claims the prefix, all else a text."""
+            """From what a user types: a name with a prefix means the kind that claims the prefix, all else a text.
+
+            The prefix alone is enough, without its colon too where no file has that name.
+            """
+            from sublayer.data.dataset import Dataset
+
+            kind = cls.claiming(typed) or (None if Path(typed).exists() else cls.claiming(f"{typed}:"))
+            return Dataset.Config.guess(typed) if kind is None else kind.named(typed[len(kind.prefix) :])
+
+        @classmethod
+        def claiming(cls, typed: str) -> type[Data.Config] | None:
+            """The kind whose prefix a name has; None for a text."""
             for kind in cls.registry.values():
                 assert issubclass(kind, Data.Config)
                 if kind.prefix and typed.startswith(kind.prefix):
-                    return kind.named(typed.removeprefix(kind.prefix))
-            from sublayer.data.dataset import Dataset
-
-            return Dataset.Config.guess(typed)
+                    return kind
+            return None
 
         @classmethod
         def named(cls, name: str) -> Data.Config:
             """The config that a name after the prefix means; by default the kind with this tag."""
             return cls.parse(name) if cls.tag == name else Data.Config.parse(name)
+
+        @property
+        def called(self) -> str:
+            """Its name in messages, before it is prepared."""
+            return f"{self.prefix}{self.tag}" if self.prefix else self.what
 
         def prepare(self, folder: Path | str | None = None, tokenizer: Tokenizer | None = None) -> Data:
             """The data, ready to be batched; see `prepare`."""
@@ -58,7 +75,9 @@ class Data:
             return None
 
     alone: ClassVar[bool] = False
-    """Whether each episode is read by itself, also by a model that could carry state from one to the next."""
+    """Whether each row is read by itself, also by a model that could carry state from one to the next."""
+    row: ClassVar[str] = "episode"
+    """What is read as a row of its own where `longest` is known."""
 
     config: Any
     """Its own class's Config."""
@@ -95,9 +114,24 @@ class Data:
         """Tokens of the longest row of a split that is read without state; None: rows are as long as asked for."""
         return None
 
+    @property
+    def image_shape(self) -> tuple[int, int, int] | None:
+        """Rows, columns and channels of each image, a token each; None where tokens are no pixels."""
+        return None
+
+    @property
+    def row_length(self) -> int | None:
+        """Tokens of a row, where all rows of all splits are of one length and read whole; None where that varies."""
+        return None
+
     def bytes_per_token(self, split: str) -> float | None:
         """Mean over a split; None where tokens stand for no bytes."""
         return None
+
+    def figures(self, loss: float, split: str) -> dict[str, float]:
+        """What is reported beside the mean loss of a token, in nats."""
+        size, perplexity = self.bytes_per_token(split), math.exp(min(loss, 700.0))  # above 709 exp overflows
+        return {"perplexity": perplexity} | ({} if size is None else {"bits_per_byte": loss / math.log(2) / size})
 
     def batches(
         self,

@@ -91,6 +91,15 @@ class Batches(Iterator[Batch]):
     def __iter__(self) -> Self:
         return self
 
+    @property
+    def epoch(self) -> float:
+        """Epochs done."""
+        raise NotImplementedError
+
+    def seek(self, epoch: float) -> None:
+        """Begin where batches of another size stand that have done so many epochs, as nearly as it can be."""
+        raise NotImplementedError
+
     def take(self, length: int) -> Batch:
         """The next batch, with rows of `length` tokens; the batch after it continues from there."""
         self.length = length
@@ -154,6 +163,9 @@ class Windows(Batches):
     @property
     def cursor(self) -> dict[str, Any]:
         return {**super().cursor, "length": self.length, "seed": self.seed, "windows": self.drawn}
+
+    def seek(self, epoch: float) -> None:
+        self.drawn = round(epoch * self.windows)
 
     def __next__(self) -> Batch:
         start_B = next(self._ahead, None)
@@ -234,6 +246,9 @@ class Lanes(Batches):
             "passes": self.passes,
             "position": self.position,
         }
+
+    def seek(self, epoch: float) -> None:
+        self.passes, self.position = int(epoch), round(epoch % 1 * self.lane) or None
 
     def __next__(self) -> Batch:
         if self.position is not None and self.position + self.length > self.lane:

@@ -26,6 +26,8 @@ class Evaluation:
     memory: int
     """Earlier tokens that a segment remembers."""
     trained_length: int
+    row: str = "episode"
+    """What is read whole, where rows are."""
     figures: Mapping[str, Any] | None = None
     """Of the objective: loss, perplexity, … of a text; accuracy, … of a task."""
     lengths: Mapping[int, Score] | None = None

@@ -7,6 +7,7 @@ generate(model, [[1, 2, 3]], tokens=64, sampling=Sampling(temperature=0.8, top_p
 
 from sublayer.generation.beam import Beam, Hypothesis, beam_search
 from sublayer.generation.engine import generate, stream
+from sublayer.generation.images import complete
 from sublayer.generation.native import NativeReader
 from sublayer.generation.reader import path, scores_by_token
 from sublayer.generation.sampling import Sampling
@@ -17,6 +18,7 @@ __all__ = [
     "NativeReader",
     "Sampling",
     "beam_search",
+    "complete",
     "generate",
     "path",
     "scores_by_token",

@@ -1,7 +1,7 @@
 """From scores to the next id: pure functions scores_BV → scores_BV, and one draw.
 
-They apply in the order of this file: a penalty on ids that are in the text already, the temperature, then the cuts of
-unlikely ids, whose scores become −∞.
+They apply in the order of this file: ids that are never chosen, a penalty on ids that are in the text already, the
+temperature, then the cuts of unlikely ids. Scores of what cannot be chosen become −∞.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Sampling(Config, tag="sampling"):
     """Only ids at least this share as probable as the best."""
     repetition: float = 1.0
     """Penalty on ids that the prompt or the text already contains; 1 for none."""
+    never: tuple[int, ...] = ()
+    """Ids that are never chosen, such as one that only begins a text."""
 
     @property
     def greedy(self) -> bool:
@@ -67,6 +69,8 @@ class Sampling(Config, tag="sampling"):
         self, scores_BV: Float[Tensor, "B V"], seen_BV: Bool[Tensor, "B V"] | None = None
     ) -> Float[Tensor, "B V"]:
         """The scores to draw from."""
+        if self.never:
+            scores_BV = scores_BV.index_fill(1, torch.tensor(self.never, device=scores_BV.device), -torch.inf)
         if self.repetition != 1 and seen_BV is not None:
             scores_BV = penalise(scores_BV, seen_BV, self.repetition)
         if self.greedy:

@@ -15,7 +15,7 @@ def choose(
 ) -> Objective.Config:
     """data: None stands for a plain text. named: None takes what the model learns from that kind of data."""
     kind = TEXT if data is None else data.gives
-    what = "a text" if data is None or not data.prefix else f"{data.prefix}{data.tag}"
+    what = "a text" if data is None else data.called
     if named is not None:
         if named.needs != kind:
             raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -46,7 +45,10 @@ class NextToken(Objective):
         memory: int | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """As `sublayer.evaluation.score` has it, exact counts of bytes, characters and words included."""
+        """Of a text as `sublayer.evaluation.score` has it, exact counts of bytes, characters and words included."""
+        if data.longest(split) is not None:  # rows of their own, which are read whole
+            own = {"carry": carry, "batch": batch, "limit": limit, "on_batch": on_batch}
+            return super().score(data, split, length=length, **own, stride=stride, memory=memory, **options)
         tokens, how = getattr(data, split), {"carry": carry, "batch": batch, "stride": stride, "memory": memory}
         return score(
             self.model,
@@ -63,6 +65,4 @@ class NextToken(Objective):
 class TextMeter(Meter):
     def figures(self, sums: Mapping[str, float], data: Data, split: str) -> dict[str, float]:
         loss = sums["nats"] / sums["targets"]
-        figures = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}  # above 709 exp overflows
-        size = data.bytes_per_token(split)
-        return figures if size is None else {**figures, "bits_per_byte": loss / math.log(2) / size}
+        return {"loss": loss, **data.figures(loss, split)}

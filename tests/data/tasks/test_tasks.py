@@ -107,7 +107,7 @@ def test_wrong_ones_are_refused(said, changes, answer):
 
 
 def test_where_a_text_is_expected_a_task_is_refused():
-    with pytest.raises(ConfigError, match="task:copy: is a task, expected a text; tasks are for sublayer train"):
+    with pytest.raises(ConfigError, match="task:copy: is a task, expected a text; a task is for sublayer train"):
         DataConfig.guess("task:copy")
 
 

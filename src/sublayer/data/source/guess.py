@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from sublayer.data.base import TASK
+from sublayer.data.base import Data
 from sublayer.data.source.base import Source
 from sublayer.data.source.file import File
 from sublayer.data.source.folder import FolderSource
@@ -28,8 +28,10 @@ def guess(typed: str) -> Source.Config:
     """
     if not typed.strip():
         raise ConfigError("data: nothing is named; give a file, a folder, a pattern, stdlib, or - for standard input")
-    if typed.startswith(TASK):
-        raise ConfigError(f"{typed}: is a task, expected a text; tasks are for sublayer train, eval and compare --data")
+    if (kind := Data.Config.claiming(typed)) is not None:
+        raise ConfigError(
+            f"{typed}: is {kind.what}, expected a text; {kind.what} is for sublayer train, eval and compare --data"
+        )
     if typed == "-":
         return Stdin.Config()
     if typed in Source.Config.registry:

@@ -33,6 +33,7 @@ class Task(Data):
     class Config(Data.Config):
         gives: ClassVar[str] = "answers"
         prefix: ClassVar[str] = TASK
+        what: ClassVar[str] = "a task"
 
         episodes: Count = 10_000
         """Of a task: number of episodes in train."""

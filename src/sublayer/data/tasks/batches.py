@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,9 @@ class Episodes(Batches):
     @property
     def cursor(self) -> dict[str, Any]:
         return {**super().cursor, "seed": self.seed, "episodes": self.drawn}
+
+    def seek(self, epoch: float) -> None:
+        self.drawn = round(epoch * self.examples.episodes)
 
     def __next__(self) -> Batch:
         epochs, numbers = np.divmod(self.drawn + np.arange(self.batch), self.examples.episodes)
@@ -110,6 +114,10 @@ class Chains(Batches):
     @property
     def cursor(self) -> dict[str, Any]:
         return {**super().cursor, "batch": self.batch, "passes": self.passes, "position": self.position}
+
+    def seek(self, epoch: float) -> None:
+        """From the next pass on: only there do all lanes begin with an episode."""
+        self.passes, self.position = ceil(epoch), 0
 
     def __next__(self) -> Batch:
         if self.position + self.length > self.lane:

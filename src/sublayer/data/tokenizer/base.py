@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from re import Pattern
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +21,9 @@ from sublayer.data.mapped import dtype_for
 from sublayer.files import cache
 from sublayer.files.atomic import writing
 from sublayer.nn.config import Config
+
+if TYPE_CHECKING:
+    from sublayer.data.tokenizer.pixels import Pixels
 
 FORMAT = 1
 MinCount = Annotated[int, Field(ge=1, le=2**31)]
@@ -83,6 +86,11 @@ class Tokenizer:
         """Text as its ids arrive; joined, the pieces are what `decode` gives of all ids."""
         for token in ids:
             yield self.decode([token])
+
+    @property
+    def pixels(self) -> Pixels | None:
+        """Itself, where ids are the pixels of an image; None where they are none."""
+        return None
 
     # Reading and writing
 
