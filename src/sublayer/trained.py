@@ -1,4 +1,4 @@
-"""A trained model with its tokenizer: text in, text out."""
+"""A trained model with its tokenizer: text in, text out; or the top of an image in, the image out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, overload
 
 from sublayer.data import Data, Tokenizer
+from sublayer.data.tokenizer import Pixels
+from sublayer.data.tokenizer.pixels import Image
 from sublayer.evaluation import Evaluation, Scored, by_length, by_position, other_text, own_text
 from sublayer.evaluation.evaluation import check_options
 from sublayer.evaluation.scoring import OnBatch
-from sublayer.generation import Beam, Sampling, beam_search, generate, stream
+from sublayer.generation import Beam, Sampling, beam_search, complete, generate, stream
 from sublayer.generation.engine import OnStep
 from sublayer.nn.model import Model
 from sublayer.objectives import Objective, choose
@@ -109,8 +111,33 @@ class Trained:
         steps = stream(self.model, self.encode([prompt]), tokens=tokens, sampling=drawn, seed=seed, stop=ends)
         return self.tokenizer.stream(token for (row,) in steps for token in row)
 
+    def complete(
+        self,
+        given: Sequence[Image],
+        *,
+        seed: int = 0,
+        temperature: float = 1.0,
+        on_step: OnStep = lambda written: None,
+        **sampling: Any,
+    ) -> list[Image]:
+        """Images whose first rows are given, as arrays of rows × columns × channels; of no rows, images of its own.
+
+        seed, temperature, sampling, on_step: as for `generate`.
+        """
+        drawn = Sampling(temperature=temperature, **sampling)
+        return complete(self.model, self.pixels, given, sampling=drawn, seed=seed, on_step=on_step)
+
+    @property
+    def pixels(self) -> Pixels:
+        """Its tokenizer, if it was trained on images."""
+        if self.tokenizer.pixels is None:
+            raise ValueError(f"{self.run.path}: was trained on text, and completes no images; use a run on image:…")
+        return self.tokenizer.pixels
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each, at least one."""
+        if self.tokenizer.pixels is not None:
+            raise ValueError(f"{self.run.path}: was trained on images, and continues no text; complete images by it")
         return [self.tokenizer.encode(text or START).tolist() for text in texts]
 
     def _ends(self, stop: Sequence[str]) -> list[list[int]]:
@@ -151,15 +178,17 @@ def evaluate(
         "asked": text.asked,
         "stride": stride,
         "trained_length": asked.length,
+        "row": text.data.row,
     }
     how: dict[str, Any] = {"batch": batch, "limit": limit, "on_batch": on_batch}
-    if not trained.objective(text.data.config).config.scores_every_token:
+    rows = text.data.longest(text.part) is not None
+    if rows or not trained.objective(text.data.config).config.scores_every_token:
         for name, value in {"stride": stride, "memory": memory, "lengths": lengths, "positions": positions}.items():
             if value not in (None, (), [], False):
                 raise ValueError(f"{name}: {text.title} is not scored token by token; leave it out")
         carry = (config.carries if asked.carry is None else asked.carry) and not text.data.alone
         figures = trained.evaluate(text, length=used, carry=carry, **how)
-        whole = not carry and text.data.longest(text.part) is not None  # rows are read whole
+        whole = rows and not carry  # rows are read whole
         return Evaluation(**about, length=None if whole else used, memory=0 if whole else held, figures=figures)
     about["memory"] = 0 if stride is not None else held if memory is None else memory
     how["memory"] = memory

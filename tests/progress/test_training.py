@@ -57,6 +57,15 @@ def test_after_the_first_steps_the_whole_is_estimated_once(clock, capsys, second
     assert capsys.readouterr() == ("", "".join(line + "\n" for line in lines))
 
 
+def test_the_stage_is_shown(clock, capsys):
+    with Display("starting", clock=clock) as display:
+        view = TrainingView(display)
+        view.start("a title", 1000, 0, 0.0)
+        view.stage(2, 3, "length 64")
+        take_steps(view, clock, 4, 1000, 1.0)
+    assert capsys.readouterr().err == "… training: stage 2 of 3, step 4 of 1,000, 64 tokens/s, about 16 min 36 s left\n"
+
+
 def test_lines_of_json_have_the_time_and_tokens_per_second(capsys):
     reporter = JsonLines()
     reporter.start("a title", None, 1000, 50.0)

@@ -34,6 +34,7 @@ STEPS = {"steps": 8, "lr": 0.01, "warmup": 2, "log_every": 1, "keep": 9}
 # What is scored ends within a segment, and one row has less of it than the others.
 ROWS = {"batch": 4, "length": 16, "eval_every": 4, "eval_tokens": 1003}
 LONG = {"accumulate": 2, "clip": 0.3}
+GROWN = {"stages": [{"until": 6, "length": 12, "lr": 0.02, "model": {"s.memory.length": 16}}]}
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +131,7 @@ def test_two_processes_take_the_steps_of_one(
 ) -> None:
     what: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         "gpt": ("gpt2", GPT, {**LONG, "optimizer": "lamb"}),
-        "xl": ("transformer-xl", XL, LONG),
+        "xl": ("transformer-xl", XL, {**LONG, **GROWN}),
         "drop": ("gpt2", DROP, {"optimizer": {"kind": "sgd", "momentum": 0.0}}),
     }
     ones = {}

@@ -14,6 +14,9 @@ class Written(ProgressReporter):
     def start(self, *told):
         self.calls.append(("start", *told))
 
+    def stage(self, *told):
+        self.calls.append(("stage", *told))
+
     def step(self, progress, spent):
         self.calls.append(("step", progress.step, progress.tokens, spent))
 
@@ -29,10 +32,11 @@ def test_everything_is_repeated(tmp_path, monkeypatch):
     messages = Lines(tmp_path / "messages.jsonl")
     here, there = Written(), Relay(messages)
     assert messages.since(0) == ([], 0)
-    train, valid = TrainLine(2, 64, 0.1, {"loss": 2.0}, 1.0), ValidLine(2, 64, {"loss": 2.5}, 3)
+    train, valid = TrainLine(2, 64, 0.1, {"loss": 2.0}, 1.0, 2), ValidLine(2, 64, {"loss": 2.5}, 3, 2)
     read = 0
     for reporter in (there, here):
         reporter.start("a title", None, 32, 7.5)
+        reporter.stage(2, 3, "length 64")
         reporter.step(Progress(step=2, tokens=64), 0.5)
         reporter.line(train, 8.5)
         reporter.evaluating()
@@ -45,7 +49,7 @@ def test_everything_is_repeated(tmp_path, monkeypatch):
     for line in lines:
         repeat(line, here)
     assert here.calls == expected
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert messages.since(read) == ([], read)
 
 

@@ -42,7 +42,7 @@ class TrainingView(ProgressReporter):
 
     def __init__(self, display: Display, others: ProgressReporter | None = None) -> None:
         self.display, self.others = display, others or ProgressReporter()
-        self.steps, self.loss, self.reached = None, "", None
+        self.steps, self.loss, self.reached, self.part = None, "", None, ""
         self._started = display.clock()
         self._begun: tuple[float, int, int] | None = None
         self._estimated, self._where = False, ""
@@ -55,6 +55,12 @@ class TrainingView(ProgressReporter):
             self.display.print(title)
         self.display.begin("training", 1.0, counted=False)
 
+    def stage(self, number: int, count: int, title: str) -> None:
+        self.others.stage(number, count, title)
+        self.part = f"stage {number} of {count}, "
+        if self.display.terminal:
+            self.display.print(f"stage {number} of {count}: {title}")
+
     def step(self, progress: Progress, spent: float) -> None:
         self.others.step(progress, spent)
         self.reached, now = progress.step, self.display.clock()
@@ -63,7 +69,7 @@ class TrainingView(ProgressReporter):
                 self.display.begin("training", 1.0, spent, counted=False)
             self._begun = now, progress.tokens, progress.step
         took, tokens = now - self._begun[0], progress.tokens - self._begun[1]
-        self._where = f"step {progress.step:,}" + (f" of {self.steps:,}" if self.steps else "")
+        self._where = f"{self.part}step {progress.step:,}" + (f" of {self.steps:,}" if self.steps else "")
         speed = f"{tokens / took:,.0f} tokens/s" if took > 0 and tokens > 0 else ""
         self.display.update(spent, status=", ".join(filter(None, (self._where, self.loss, speed))))
         if progress.step - self._begun[2] >= FIRST_STEPS or now - self._started >= FIRST_SECONDS:

@@ -10,7 +10,7 @@ from typing import Any
 VALID = "valid_"
 SAMPLE = VALID + "batches"
 """Where a line has it, its figures are of a sample of valid: so many batches."""
-OWN = ("step", "tokens", "rate", "norm")
+OWN = ("step", "tokens", "stage", "rate", "norm")
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,16 @@ class TrainLine:
     """`loss`, and auxiliary losses by name."""
     norm: float
     """Of the gradient, before clipping."""
+    stage: int | None = None
+    """The number of the stage, from 1; None: the training has no stages."""
 
     @property
     def loss(self) -> float:
         return self.losses["loss"]
 
     def dump(self) -> dict[str, Any]:
-        return {"step": self.step, "tokens": self.tokens, "rate": self.rate, **self.losses, "norm": self.norm}
+        place = _place(self.step, self.tokens, self.stage)
+        return {**place, "rate": self.rate, **self.losses, "norm": self.norm}
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class ValidLine:
     """`loss`, and what else the objective measures."""
     batches: int | None = None
     """Batches of a sample that was evaluated; None: all that is evaluated at the end."""
+    stage: int | None = None
 
     @property
     def loss(self) -> float:
@@ -52,7 +56,11 @@ class ValidLine:
     def dump(self) -> dict[str, Any]:
         figures = {VALID + name: value for name, value in self.figures.items()}
         sample = {} if self.batches is None else {SAMPLE: self.batches}
-        return {"step": self.step, "tokens": self.tokens, **figures, **sample}
+        return {**_place(self.step, self.tokens, self.stage), **figures, **sample}
+
+
+def _place(step: int, tokens: int, stage: int | None) -> dict[str, int]:
+    return {"step": step, "tokens": tokens, **({} if stage is None else {"stage": stage})}
 
 
 MetricsLine = TrainLine | ValidLine
@@ -68,14 +76,15 @@ def read_line(line: Mapping[str, Any]) -> MetricsLine | None:
     if not {"step", "tokens"} <= numbers.keys():
         return None
     step, tokens = int(numbers["step"]), int(numbers["tokens"])
+    stage = int(numbers["stage"]) if "stage" in numbers else None
     figures = {name.removeprefix(VALID): value for name, value in numbers.items() if name.startswith(VALID)}
     if "loss" in figures:
         batches = figures.pop("batches", None)
-        return ValidLine(step, tokens, figures, None if batches is None else int(batches))
+        return ValidLine(step, tokens, figures, None if batches is None else int(batches), stage)
     losses = {name: value for name, value in numbers.items() if name not in OWN}
     if "loss" not in losses:
         return None
-    return TrainLine(step, tokens, numbers.get("rate", math.nan), losses, numbers.get("norm", math.nan))
+    return TrainLine(step, tokens, numbers.get("rate", math.nan), losses, numbers.get("norm", math.nan), stage)
 
 
 def comparable(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

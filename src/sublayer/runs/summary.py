@@ -26,7 +26,8 @@ class RunSummary:
     valid_loss: float | None
     """The lowest."""
     valid_bits_per_byte: float | None
-    """Where the loss is lowest."""
+    """Where the loss is lowest; of images, `valid_bits_per_dim`."""
+    valid_bits_per_dim: float | None
     minutes: float
     checkpoints: list[int]
 
@@ -68,6 +69,7 @@ def summarise(run: Run) -> RunSummary:
         tokens=lines[-1].tokens if lines else 0,
         valid_loss=best.loss if best else None,
         valid_bits_per_byte=best.figures.get("bits_per_byte") if best else None,
+        valid_bits_per_dim=best.figures.get("bits_per_dim") if best else None,
         minutes=round(run.seconds / 60, 2),
         checkpoints=[one.step for one in run.checkpoints],
     )

@@ -12,10 +12,9 @@ from sublayer.objectives import Objective
 from sublayer.runs.request import AUTO, FINAL_TOKENS
 from sublayer.training.optimizer import AdamW, Optimizer
 from sublayer.training.schedule import Cosine, Schedule
+from sublayer.training.stage_config import MOST, StageConfig
 
 Precision = Literal["fp32", "bf16"]
-MOST = 2**53
-"""Counts up to it are exact as floats; none of use comes near it."""
 Number = Annotated[Count, Field(le=MOST)]
 NotNegative = Annotated[int, Field(ge=0, le=MOST)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -36,7 +35,7 @@ class OrAuto:
 class TrainConfig(Config, tag="train"):
     """Every field is a key: train.steps=2000, train.optimizer=lamb, train.schedule.floor=0."""
 
-    added: ClassVar[frozenset[str]] = frozenset({"objective"})
+    added: ClassVar[frozenset[str]] = frozenset({"objective", "stages"})
 
     steps: Number | None = 1000
     """The budget in optimiser steps; null for no limit."""
@@ -47,7 +46,7 @@ class TrainConfig(Config, tag="train"):
     batch: Annotated[Count, Field(le=2**20)] = 16
     """Rows in a batch, over all processes."""
     length: Annotated[Count, Field(le=2**24)] = 128
-    """Tokens in a row; where a task is learned without carrying state, a row is an episode instead."""
+    """Tokens in a row; where a task is learned without carrying state, a row is an episode; of images, an image."""
     accumulate: Annotated[Count, Field(le=2**20)] = 1
     """Batches to one optimiser step."""
     seed: Seed = 0
@@ -74,6 +73,10 @@ class TrainConfig(Config, tag="train"):
     """Tokens in a row at first, growing to `length` (growing BPTT), or to whole episodes."""
     grow_over: Number = 1000
     """Steps in which rows grow."""
+    stages: tuple[StageConfig, ...] = ()
+    """Stages before the run's own settings: a list of tables with `until` (a share of the steps, or a step), and of
+    length, batch, lr and model (its keys, such as s.pattern.size) those that differ. Later stages warm up again, for a
+    tenth of their steps, at most train.warmup. Figures on valid are those of the stage."""
     carry: bool | None = None
     """Whether state is carried from batch to batch, which then follow each other in the text; null: if the model has a
     memory for it (Transformer-XL)."""
@@ -113,7 +116,30 @@ class TrainConfig(Config, tag="train"):
             raise ValueError("steps, tokens and minutes are all none, so training would not end; set one of them")
         if self.grow_from is not None and self.grow_from > self.length:
             raise ValueError(f"grow_from={self.grow_from} is more than length={self.length}; rows grow, use less")
+        if self.stages:
+            self._check_stages(self.stages)
         return self
+
+    def _check_stages(self, stages: tuple[StageConfig, ...]) -> None:
+        if self.steps is None:
+            raise ValueError(
+                "stages: they end at shares of train.steps or at steps, and steps is none; set train.steps"
+            )
+        if self.grow_from is not None:
+            raise ValueError("stages: rows grow by grow_from, too; leave one of them out")
+        borders = [0, *self.borders]
+        for n, stage in enumerate(stages):
+            begin, end = borders[n : n + 2]
+            if not begin < end < self.steps:
+                raise ValueError(
+                    f"stages.{n}.until={stage.until:g}: it would end at step {end}, but begins at step {begin} of "
+                    f"{self.steps}, and the run's own settings follow the last stage; use a step between these"
+                )
+
+    @property
+    def borders(self) -> list[int]:
+        """The step at which each stage of `stages` ends."""
+        return [round(one.until * (self.steps or 0)) if one.until < 1 else int(one.until) for one in self.stages]
 
     @property
     def rate(self) -> float:

@@ -18,12 +18,14 @@ from sublayer.runs import Checkpoint, Notes, Run, environment
 from sublayer.runs.environment import differences
 from sublayer.runs.run import ASKED
 from sublayer.runs.wording import plural
-from sublayer.training import launch, request
+from sublayer.training import launch, request, stages
 from sublayer.training.budget import Stopwatch
 from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World, find_device, started
+from sublayer.training.images import fit_length
 from sublayer.training.loop import train_on
 from sublayer.training.reporters import ProgressReporter, TensorBoard
+from sublayer.training.stages import Stage
 from sublayer.training.trainee import Trainee, make_batches
 from sublayer.training.vocabulary import fit_vocab
 
@@ -61,7 +63,7 @@ def prepare_for(
     """The data of a request, once what can be checked without it is."""
     if started() > 1:
         raise ValueError("train: several processes would each begin the run; use sublayer train --processes N")
-    launch.check(processes, config.batch)
+    check_processes(processes, config)
     Run(Path(out)).refuse_taken()
     request.check_out(Path(out), data)
     request.check_kind(model, data, config)
@@ -86,10 +88,13 @@ def begin(
     """
     text = prepare_for(model, data, out, config, processes) if prepared is None else prepared
     model = fit_vocab(model, changes, text, config.objective)
-    request.check_pair(model, config, text)
-    world = World(config.device)
+    config = fit_length(config, text)
+    config, world = stages.resolve(model, config), World(config.device)
     request.check_memory(model, world.device)
-    make_batches(model, config, text, world, None)  # refuses a text that is too short
+    for stage in stages.plan(model, config):
+        with stages.naming(stage):
+            request.check_pair(stage.model, stage.config, text)
+            make_batches(stage.model, stage.config, text, world, None)  # refuses a text that is too short
     if config.start is not None:
         start = Run.open(Path(config.start).absolute())
         request.check_start(model, start)
@@ -129,7 +134,7 @@ def resume(
         config = changed(run, config, changes)
         check_further(run, config, step, processes)
         run = rewrite(run, config)
-    launch.check(processes, config.batch)
+    check_processes(processes, config)
     if processes > 1:
         with run.held():
             pass  # raises at once if another process holds it
@@ -168,13 +173,31 @@ def _resume(
         reporter.start(title(run, data, trainee), config.steps, trainee.progress.tokens, watch.seconds)
     begun = trainee.progress.step
     try:
-        ended = train_on(trainee, run, config, data, world, watch, reporter)
+        show_stage(trainee.stage, world, reporter)
+        while (ended := train_on(trainee, run, data, world, watch, reporter)) is None:
+            border = run.checkpoint(trainee.progress.step)
+            del trainee  # the next one needs the memory
+            trainee = Trainee.make(run, config, data, world, border)
+            show_stage(trainee.stage, world, reporter)
     finally:
         reporter.stop()
         world.leave()
+    if world.main and trainee.stage.end is not None:
+        log.warning(
+            "%s: training ended in stage %d of %d, %s; the run's model is that of the last stage",
+            run.path,
+            trainee.stage.number,
+            trainee.stage.count,
+            ended,
+        )
     if trainee.progress.step == begun and world.main:
         log.warning("%s: no step taken, %s; another train.steps, tokens, minutes or patience goes on", run.path, ended)
     return run
+
+
+def show_stage(stage: Stage, world: World, reporter: ProgressReporter) -> None:
+    if world.main and stage.count > 1:
+        reporter.stage(stage.number, stage.count, stage.title)
 
 
 def find_checkpoint(run: Run, world: World, step: int | None) -> Checkpoint | None:
@@ -213,11 +236,18 @@ def rewrite(run: Run, config: TrainConfig) -> Run:
 
 def check_further(run: Run, config: TrainConfig, step: int | None, processes: int) -> None:
     """Refuse what would stop the run at once, before anything is written."""
-    launch.check(processes, config.batch)
+    check_processes(processes, config)
     find_device(config.device)
     run.checkpoint(step)
     if config.tensorboard:
         TensorBoard.kind()
+
+
+def check_processes(processes: int, config: TrainConfig) -> None:
+    """Refuse a number of processes that cannot share the batches, of any stage."""
+    for batch in (config.batch, *(stage.batch for stage in config.stages)):
+        if batch is not None:
+            launch.check(processes, batch)
 
 
 def read_data(run: Run, world: World) -> Data:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sublayer.data import Batch, Data
 from sublayer.data.permutation import mix
-from sublayer.runs import Run
+from sublayer.runs import Progress, Run
 from sublayer.runs.metrics import MetricsLine, TrainLine
 from sublayer.training import average, guard
 from sublayer.training.budget import Budget, Stopwatch
@@ -26,24 +26,20 @@ from sublayer.training.validation import validate
 
 
 def train_on(
-    trainee: Trainee,
-    run: Run,
-    config: TrainConfig,
-    data: Data,
-    world: World,
-    watch: Stopwatch,
-    reporter: ProgressReporter,
-) -> str:
-    """From where the trainee stands to the end of the budget; returns why it ended."""
-    progress, budget, schedule = trainee.progress, Budget(config, watch), config.schedule.build()
+    trainee: Trainee, run: Run, data: Data, world: World, watch: Stopwatch, reporter: ProgressReporter
+) -> str | None:
+    """From where the trainee stands to the end of its stage; returns why all training ended, or None if it did not."""
+    stage, progress = trainee.stage, trainee.progress
+    config = stage.config
+    budget, schedule = Budget(config, watch), config.schedule.build()
     recent = Recent()
     if world.agree(not run.checkpoints):
         trainee.save(run, world)
     saved = progress.step
     ended = world.agree(budget.over(progress))
-    while not ended:
+    while not ended and not stage.over(progress.step):
         spent = world.agree(budget.spent(progress)) if config.minutes else budget.spent(progress)
-        rate = config.rate * schedule.rate(progress.step, config.warmup, spent)
+        rate = config.rate * schedule.rate(progress.step, config.warmup, spent) * stage.warm(progress.step)
         losses, norm = take_step(trainee, config, world, rate)
         recent.add(losses, norm)
         if not progress.first:  # a batch that asks for no answer has a loss of 0
@@ -51,10 +47,11 @@ def train_on(
         reporter.step(progress, budget.spent(progress))
 
         ended = world.agree(budget.over(progress)) if config.minutes else budget.over(progress)
-        scores = bool(ended) or progress.step % config.evaluates_every == 0
-        saves = bool(ended) or progress.step % config.saves_every == 0
+        last = bool(ended) or stage.over(progress.step)
+        scores = last or progress.step % config.evaluates_every == 0
+        saves = last or progress.step % config.saves_every == 0
         if scores or saves or progress.step % config.log_every == 0:
-            line = recent.line(progress.step, progress.tokens, rate, world)
+            line = recent.line(progress, rate, stage.shown, world)
             guard.check(line.loss, line.norm, progress, config, saved=saved)
             record(run, world, reporter, line, watch)
         if scores and len(data.valid) > 1:
@@ -62,12 +59,12 @@ def train_on(
             found = validate(trainee, config, data, world, whole=bool(ended))
             guard.check_score(found.figures["loss"], progress, config, saved)
             progress.scored(found.compared)
-            record(run, world, reporter, found.line(progress), watch)
+            record(run, world, reporter, found.line(progress, stage.shown), watch)
             ended = ended or (world.agree(budget.over(progress)) if config.minutes else budget.over(progress))
             if ended and found.batches is not None:  # it ends for want of a better score, on a sample
                 reporter.evaluating()
                 found = validate(trainee, config, data, world, whole=True)
-                record(run, world, reporter, found.line(progress), watch)
+                record(run, world, reporter, found.line(progress, stage.shown), watch)
         if saves or ended:
             trainee.save(run, world)
             saved = progress.step
@@ -75,7 +72,7 @@ def train_on(
                 average.keep(run, config, progress)
     if world.main:
         average.keep(run, config, progress)  # again, for a process that was killed before it did
-        if config.average:
+        if ended and config.average:
             average.write(run, config.average)
     world.wait()
     return ended
@@ -122,11 +119,11 @@ class Recent:
         self.losses.append(losses)
         self.norms.append(norm)
 
-    def line(self, step: int, tokens: int, rate: float, world: World) -> TrainLine:
+    def line(self, progress: Progress, rate: float, stage: int | None, world: World) -> TrainLine:
         """The means as a line of metrics; empties the lists."""
         means = self.means(world)
         norm = means.pop("norm")
-        return TrainLine(step, tokens, rate, means, norm)
+        return TrainLine(progress.step, progress.tokens, rate, means, norm, stage)
 
     def means(self, world: World) -> dict[str, float]:
         """Of each loss by name, and of the gradient's norm; empties the lists."""

@@ -21,6 +21,9 @@ class Relay(ProgressReporter):
     def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
         self.messages.add({"title": title, "steps": steps, "tokens": tokens, "seconds": seconds})
 
+    def stage(self, number: int, count: int, title: str) -> None:
+        self.messages.add({"stage": number, "stages": count, "changes": title})
+
     def step(self, progress: Progress, spent: float) -> None:
         if time.monotonic() - self._last >= EVERY:
             self._last = time.monotonic()
@@ -37,6 +40,8 @@ def repeat(message: Mapping[str, Any], reporter: ProgressReporter) -> None:
     """Report what a Relay was told, if a message is of one."""
     if "title" in message:
         reporter.start(*(message[name] for name in ("title", "steps", "tokens", "seconds")))
+    elif "stages" in message:
+        reporter.stage(message["stage"], message["stages"], message["changes"])
     elif "spent" in message:
         reporter.step(Progress(step=message["step"], tokens=message["tokens"]), message["spent"])
     elif "evaluating" in message:

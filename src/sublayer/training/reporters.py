@@ -15,6 +15,9 @@ class ProgressReporter:
     def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
         """Training begins, or continues after so many tokens and seconds. steps: the budget, if it is one of steps."""
 
+    def stage(self, number: int, count: int, title: str) -> None:
+        """A stage begins or goes on, of a training that has several; title: what it changes."""
+
     def step(self, progress: Progress, spent: float) -> None:
         """After every step. spent: the share of the budget, from 0 to 1."""
 
@@ -44,6 +47,9 @@ class TensorBoard(ProgressReporter):
 
     def start(self, title: str, steps: int | None, tokens: int, seconds: float) -> None:
         self.other.start(title, steps, tokens, seconds)
+
+    def stage(self, number: int, count: int, title: str) -> None:
+        self.other.stage(number, count, title)
 
     def step(self, progress: Progress, spent: float) -> None:
         self.other.step(progress, spent)

@@ -15,6 +15,7 @@ from sublayer.runs import Run
 from sublayer.runs.environment import memory as machine_memory
 from sublayer.runs.wording import command
 from sublayer.training.config import TrainConfig
+from sublayer.training.images import check_images
 
 
 def check_out(out: Path, data: Data.Config) -> None:
@@ -39,6 +40,7 @@ def check_head(model: Model.Config) -> None:
 def check_pair(model: Model.Config, config: TrainConfig, data: Data) -> None:
     """Check that model, objective, training and data fit each other."""
     choose(model, data.config, config.objective).check(model, data)
+    check_images(model, data)
     if data.longest("train") is None:
         check_length(model, config)
     else:
@@ -54,23 +56,26 @@ def check_length(model: Model.Config, config: TrainConfig) -> None:
             f"train.length={config.length}: the model has {limit} learned positions; use a length up to {limit}, "
             f"or position.limit={config.length}"
         )
+    if not carries(model, config):  # else rows go on from batch to batch
+        model.check_length(config.length)
 
 
 def check_rows(model: Model.Config, config: TrainConfig, data: Data) -> None:
-    """Without state an episode is read whole, and must fit the positions there are."""
+    """Without state an episode or image is read whole, and must fit the positions there are."""
     if carries(model, config, data):
         return
     longest = data.longest("train") or config.length
     if config.grow_from is not None and config.grow_from > longest:
         raise ConfigError(
-            f"train.grow_from={config.grow_from}: episodes of {data.title} have up to {longest} tokens; rows grow to "
-            "whole episodes, use less"
+            f"train.grow_from={config.grow_from}: {data.row}s of {data.title} have up to {longest} tokens; rows "
+            f"grow to whole {data.row}s, use less"
         )
+    model.check_length(longest)
     longest, limit = max(longest, data.longest("valid") or 0), min_limit(model)
     if limit is not None and longest > limit:
         raise ConfigError(
-            f"{data.title}: has episodes of up to {longest} tokens, and the model {limit} learned positions; use "
-            f"position.limit={longest}, or shorter episodes"
+            f"{data.title}: has {data.row}s of up to {longest} tokens, and the model {limit} learned positions; use "
+            f"position.limit={longest}, or smaller {data.row}s"
         )
 
 
@@ -82,7 +87,7 @@ def carries(model: Model.Config, config: TrainConfig, data: Data | None = None) 
 def check_carry(model: Model.Config, config: TrainConfig, data: Data | None = None) -> None:
     """A carried state must neither grow with each batch nor run out of positions."""
     if config.carry and data is not None and data.alone:
-        raise ConfigError(f"train.carry: each episode of {data.title} stands for itself; leave it out")
+        raise ConfigError(f"train.carry: each {data.row} of {data.title} stands for itself; leave it out")
     if not carries(model, config, data):
         return
     for stack in model.stacks.values():
@@ -91,7 +96,7 @@ def check_carry(model: Model.Config, config: TrainConfig, data: Data | None = No
                 f"train.carry: positions are counted on from batch to batch, and {stack.position.tag} positions end; "
                 "use train.carry=false, or a position without end, such as rotary"
             )
-        if any(part.reach is None for part in stack.parts):
+        if not stack.bounded:
             raise ConfigError(
                 "train.carry: the model remembers all that it has read, more with every batch; use train.carry=false, "
                 "or let it forget, by s.memory=segment or s.pattern=window"

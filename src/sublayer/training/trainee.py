@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from sublayer.training.config import TrainConfig
 from sublayer.training.distribution import World
 from sublayer.training.recompute import recompute
 from sublayer.training.request import carries
+from sublayer.training.stages import Stage, plan, stage_at
 
 
 @dataclass
@@ -33,15 +34,19 @@ class Trainee:
     optimizer: torch.optim.Optimizer
     batches: Batches
     """Train, in the order it is read."""
+    stage: Stage
     state: State | None = None
     """The state that is carried from batch to batch."""
     progress: Progress = field(default_factory=Progress)
 
     @classmethod
     def make(cls, run: Run, config: TrainConfig, data: Data, world: World, checkpoint: Checkpoint | None) -> Trainee:
-        """As it was at a checkpoint, or at the very beginning."""
+        """As it was at a checkpoint, or at the very beginning; in the stage of the next step."""
+        stages = plan(run.model_config, config)
+        stage = stage_at(stages, 0 if checkpoint is None else checkpoint.step)
+        config = stage.config
         torch.manual_seed(config.seed)
-        model = run.model_config.build()
+        model = stage.model.build()
         notes = None if checkpoint is None else Notes.read(checkpoint)
         weights = first_weights(config) if checkpoint is None else checkpoint.tensors("model")
         if weights is not None or checkpoint is not None:
@@ -49,14 +54,23 @@ class Trainee:
         model.to(world.device)
         if config.recompute:
             recompute(model)
-        chosen = choose(run.model_config, data.config, config.objective)
+        chosen = choose(stage.model, data.config, config.objective)
         objective = chosen.build(model, smoothing=config.smoothing, mask=config.mask)
-        batches = make_batches(run.model_config, config, data, world, None if notes is None else notes.cursor)
-        state = None if checkpoint is None or not batches.carries else read_state(checkpoint, world, model, config)
+        enters = notes is not None and stage.number > 1 and notes.progress.step == stage.begin
+        cursor = None if notes is None or enters else notes.cursor
+        batches = make_batches(stage.model, config, data, world, cursor)
+        state = None
+        if notes is not None and enters:
+            before = stages[stage.number - 2]
+            batches.seek(make_batches(before.model, before.config, data, world, notes.cursor).epoch)
+        elif checkpoint is not None and batches.carries:
+            state = read_state(checkpoint, world, model, config)
         wrapped = world.wrap(objective, shard=config.shard)
         optimizer = config.optimizer.build(model.parameters(), config.rate)
         progress = Progress() if notes is None else notes.progress
-        trainee = cls(model, objective, wrapped, optimizer, batches, state, progress)
+        if enters:  # figures of two stages do not compare
+            progress = replace(progress, best=None, best_step=None, stale=0)
+        trainee = cls(model, objective, wrapped, optimizer, batches, stage, state, progress)
         if checkpoint is not None:
             stored = checkpoint.tensors("optimizer") or {}
             optimizers.load(optimizer, model, stored, world, checkpoint.path, stepped=progress.step > 0)

@@ -35,8 +35,8 @@ class Validation:
     batches: int | None
     """Batches that were read, where there are more; None: all."""
 
-    def line(self, progress: Progress) -> ValidLine:
-        return ValidLine(progress.step, progress.tokens, self.figures, self.batches)
+    def line(self, progress: Progress, stage: int | None = None) -> ValidLine:
+        return ValidLine(progress.step, progress.tokens, self.figures, self.batches, stage)
 
 
 def validate(trainee: Trainee, config: TrainConfig, data: Data, world: World, *, whole: bool) -> Validation:

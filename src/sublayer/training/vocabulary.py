@@ -1,4 +1,4 @@
-"""A model's vocabulary, fitted to its data; and its head, to the answers of a task."""
+"""A model's vocabulary, fitted to its data; its head, to the answers of a task; its patterns, to rows of images."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sublayer.nn.embedding import Head, Label, TiedHead, TokenEmbedding
 from sublayer.nn.model import Model
 from sublayer.objectives import Objective
 from sublayer.objectives.answers import labels
+from sublayer.training.images import fit_images
 
 log = logging.getLogger("sublayer.training")
 
@@ -26,7 +27,7 @@ copied."""
 def fit_vocab(
     model: Model.Config, changes: Mapping[str, Any], data: Data, objective: Objective.Config | None = None
 ) -> Model.Config:
-    """The model with as many ids as the data has, and then with the changes.
+    """The model with as many ids as the data has, and then with the changes; patterns take the width of images.
 
     Model or objective may need ids beside those of the data, such as a mask. A vocabulary that the changes name may be
     larger, not smaller. Where answers are no ids, the head becomes one of labels, unless the changes name another.
@@ -44,7 +45,7 @@ def fit_vocab(
             f"vocab={made.vocab}: the {data.tokenizer.config.tag} tokenizer has {needed} ids; leave vocab out to take "
             "as many, or use a tokenizer with fewer"
         )
-    return made
+    return fit_images(made, changes, data)
 
 
 def fitted(model: Model.Config, vocab: int) -> dict[str, Any]:
