@@ -169,7 +169,7 @@ def test_the_path_of_each_sublayer_and_why_not_a_faster_one(run, show):
     rows = {row["of"]: row for row in show("gpt2", "layout=(sf)x2", 's.pattern={"kind": "window", "size": 8}')["paths"]}
     attention = rows["multihead"]
     assert attention["count"] == rows["dense"]["count"] == 2
-    assert "blocks" in attention["training"]["path"]
+    assert attention["training"]["path"] == "C attention"
     assert attention["generation"] is None  # one step does all that the model does
     assert "C" in rows["model"]["generation"]["path"]
     gated = {row["of"]: row for row in show("gpt2", "layout=(sf)x2", "residual.add=gru_gate")["paths"]}

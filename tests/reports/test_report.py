@@ -333,7 +333,8 @@ def test_a_disturbed_measurement_proves_nothing(tmp_path):
     given = {"trials": 0, "limits": {"latency": 0.004}, "disturbed": "the device runs at 0.6 of its quiet pace"}
     path = made.search(tmp_path / "search", **given, front=front, budget=budget)
     read = Read(reports.report(path, tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
-    assert "were disturbed: the device runs at 0.6 of its quiet pace." in read.text
+    assert "were disturbed: the device runs at 0.6 of its quiet pace. Predicted latencies are rough" in read.text
+    assert "and so is the limit of latency" in read.text
     assert "1 model turned out above a limit" in read.text  # the third
     assert "on 2 measured models" in read.text
     assert {"other processes take 96 % of a core", "500 ms as the clock showed it"} <= {
@@ -342,6 +343,22 @@ def test_a_disturbed_measurement_proves_nothing(tmp_path):
     figure = reports.figures(path)["front-decoder-params-latency"].to_dict()
     rows = [row for data in figure["datasets"].values() for row in data]
     assert [row["o1"] for row in rows if row.get("name") == "the model that sets the budget"] == [4.0]
+    assert [row["number"] for row in rows if "ring" in row] == [3, 4]  # the first is not drawn
+    assert "Not drawn: 1 measurement of latency on a busy machine." in read.text
+
+
+def test_a_budget_measured_on_a_busy_machine_is_not_drawn(tmp_path):
+    front = [made.member(n, n) for n in (2, 3)]
+    for one in front:
+        one["measured"] |= {"disturbed": "others work"}
+    measured = {"latency": 0.004, "memory": 9_000_000, "disturbed": "others work"}
+    budget = {"config": made.config(6), "measured": measured}
+    path = made.search(tmp_path / "search", trials=0, limits={"latency": 0.004}, front=front, budget=budget)
+    chart = reports.figures(path)["front-decoder-params-latency"].to_dict()
+    rows = [row for data in chart["datasets"].values() for row in data]
+    assert not [row for row in rows if "ring" in row or row.get("name") == "the model that sets the budget"]
+    read = Read(reports.report(path, tmp_path / "report.html", sample=0).path.read_text(encoding="utf-8"))
+    assert "Not drawn: 2 measurements of latency on a busy machine." in read.text
 
 
 def test_a_search_marks_the_model_that_a_comparison_trained(tmp_path):

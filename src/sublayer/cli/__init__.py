@@ -45,7 +45,8 @@ for verb, function in VERBS.items():
 def main(tokens: list[str] | None = None) -> None:
     """Run a verb. Wrong input is answered in one line on stderr, with exit code 2."""
     try:
-        with stopping.stopped_by_signals(sys.argv[1:] if tokens is None else tokens):
+        words = sys.argv[1:] if tokens is None else tokens
+        with stopping.stopped_by_signals(words), stopping.when_stopped(lambda: "stopped"):
             app(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _refuse(f"{error} See sublayer --help.")
@@ -56,9 +57,6 @@ def main(tokens: list[str] | None = None) -> None:
         if not str(error):  # an abstract method: a defect of ours, so show the traceback
             raise
         _refuse(str(error))
-    except KeyboardInterrupt as error:
-        print("stopped", file=sys.stderr)
-        sys.exit(stopping.exit_code(error))
 
 
 def _refuse(message: str) -> None:

@@ -58,7 +58,7 @@ def compare(
         layout for all. 'rotary: gpt2 position=rotary' gives the variant a name; without one it is called by what
         differs from the others.
     data
-        The text, or task:NAME, as for sublayer train.
+        The text, or task:NAME or image:PATH, as for sublayer train.
     out
         The folder of the comparison; comparisons/FIRST-SECOND-… if not given.
     tokens
@@ -79,7 +79,8 @@ def compare(
     ray
         Train on a Ray cluster instead: auto, local, or HOST:PORT.
     measure
-        Measure latency and memory of each model on this machine, after training.
+        After training, measure each model on this machine: latency and memory of a pass over train.length tokens, and
+        the memory of training, by which a process grows that takes a few steps.
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
@@ -165,13 +166,14 @@ def _print_table(table: ComparisonTable, folder: str) -> None:
     from sublayer.runs.wording import command
 
     rows, labels = table.ranked, table.labels
-    other = "accuracy" if any(row.accuracy for row in rows) else "bits_per_byte"
+    scored = (name for name in ("accuracy", "bits_per_dim") if any(getattr(row, name) for row in rows))
+    other = next(scored, "bits_per_byte")
     titles = ("params", labels["mean"], labels[other])
     valid = figures_table(("variant", "layout"), tuple(map(two_lines, titles)), ("against the first",))
     for row in rows:
         figures = (short(row.params or 0), _mean(row), _score(getattr(row, other)))
         valid.add_row(row.name, coloured(row.layout), *figures, _against(row.difference))
-    titles = (labels[name] for name in (f"test.{other}", "tokens_per_second", "latency", "memory"))
+    titles = (labels[name] for name in (f"test.{other}", "tokens_per_second", "latency", "memory", "step_memory"))
     more = figures_table(("variant",), tuple(map(two_lines, titles)))
     for row in rows:
         more.add_row(
@@ -179,7 +181,7 @@ def _print_table(table: ComparisonTable, folder: str) -> None:
             _score(getattr(row.test, other, None)),
             "—" if row.tokens_per_second is None else short(round(row.tokens_per_second)),
             "—" if row.latency is None else f"{1e3 * row.latency.latency:.2f} ms",
-            "—" if row.memory is None else f"{row.memory / 1e6:.1f} MB",
+            *("—" if size is None else f"{size / 1e6:.1f} MB" for size in (row.memory, row.step_memory)),
         )
     console = Console()
     console.print(valid)

@@ -28,7 +28,7 @@ def evaluate(
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Score a trained model on a text it has not seen: every token after the first, once each. A model trained on a
-    task is scored by the answers to its test questions.
+    task is scored by the answers to its test questions, one trained on images by all their pixels.
 
     Examples: sublayer eval runs/book · sublayer eval runs/book --data other.txt --stride 32 · sublayer eval runs/book
     --lengths 128,256,512 · sublayer eval runs/xl --memory 640 · sublayer eval runs/walk --json
@@ -38,8 +38,9 @@ def evaluate(
     run
         The folder of the run.
     data
-        Another text: a file, a folder, a pattern, - for standard input, or task:NAME. All of it is scored, or the test
-        file of a folder with train, valid and test files, or the test of a task.
+        Another text: a file, a folder, a pattern, - for standard input, task:NAME or image:PATH. All of it is scored,
+        or the test file of a folder with train, valid and test files, or the test of a task. Images are brought to the
+        size, channels and levels that the model was trained on.
     split
         Split of the text: train, valid or test; test if not given, or valid where test is empty.
     length
@@ -58,7 +59,8 @@ def evaluate(
     positions
         Print the loss by position in the segment instead: what the model gains from context.
     limit
-        Number of tokens to score, from the beginning; all if not given. Of a task, whole episodes within that number.
+        Number of tokens to score, from the beginning; all if not given. Of a task or of images, whole ones within
+        that number.
     step
         The checkpoint to use; the last if not given.
     plugin

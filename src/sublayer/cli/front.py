@@ -196,7 +196,7 @@ def print_pick(point: Point, by: str, data: str, plugins: Sequence[str]) -> None
 
     console = Console(highlight=False)
     console.print(f"\n{by}  [bold]{point.name}[/bold]  ", coloured(point.model.layout), sep="")
-    figures = (f"{TITLES.get(one.name, one.name)} {write(one.name, one.value)} {one.source}" for one in point.figures())
+    figures = (f"{TITLES.get(one.name, one.name)} {write(one.name, one.value)} {one.how}" for one in point.figures())
     console.print(f"dim {point.model.config['dim']}, {', '.join(figures)}", markup=False)
     loaded = [word for plugin in plugins for word in ("--plugin", plugin)]
     console.print(command("train", point.name, "--data", data or "stdlib", *loaded), markup=False, soft_wrap=True)

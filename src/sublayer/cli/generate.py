@@ -1,4 +1,4 @@
-"""`sublayer generate`: a trained model continues a text."""
+"""`sublayer generate`: a trained model continues a text, or completes images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def generate(
     /,
     *,
     prompt: Annotated[list[str] | None, Parameter(negative="")] = None,
-    tokens: int = 200,
+    tokens: int | None = None,
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -26,13 +26,18 @@ def generate(
     beam: int | None = None,
     length_penalty: float | None = None,
     no_repeat: int | None = None,
+    image: str | None = None,
+    prompt_image: Annotated[list[str] | None, Parameter(negative="")] = None,
+    images: int | None = None,
+    rows: int | None = None,
     step: int | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Continue a text with a trained model.
+    """Continue a text with a trained model, or complete images with one that was trained on images.
 
-    Examples: sublayer generate runs/book --prompt 'Once upon' · sublayer generate runs/book --prompt 'Once' --beam 4
+    Examples: sublayer generate runs/book --prompt 'Once upon' · sublayer generate runs/book --prompt 'Once' --beam 4 ·
+    sublayer generate runs/shapes --image out.png · sublayer generate runs/shapes --image out.png --prompt-image in.png
 
     Parameters
     ----------
@@ -41,10 +46,10 @@ def generate(
     prompt
         The text to continue; may be given more than once. Without one, generation starts on a new line.
     tokens
-        Largest number of tokens to generate.
+        Largest number of tokens to generate; 200 if not given.
     temperature
         1 samples from the model's probabilities, lower values prefer likely tokens, 0 takes the likeliest; 0.8 if not
-        given.
+        given, 1 for images.
     top_k
         Sample only from the k likeliest tokens.
     top_p
@@ -63,6 +68,16 @@ def generate(
         For beam search: larger values prefer longer texts; 0 ranks by probability alone; 0.6 if not given.
     no_repeat
         For beam search: no sequence of so many tokens occurs twice.
+    image
+        The PNG file to write, for a model trained on images: it completes the top halves of images of its test split,
+        side by side, below the images as they are. An orange line stands beside the rows that are given.
+    prompt_image
+        An image to complete instead; may be given more than once. Its size is that of the model's images, or it has
+        only their first rows.
+    images
+        Number of images of the test split to complete; 8 if not given.
+    rows
+        Number of rows that are given; half of a whole image if not given. 0 leaves all of it to the model.
     step
         The checkpoint to use; the last if not given.
     plugin
@@ -88,7 +103,19 @@ def generate(
         raise ValueError(f"--beam {beam}: expected at least 1; leave it out to sample")
     if no_repeat is not None and no_repeat < 0:
         raise ValueError(f"--no-repeat {no_repeat}: expected 0 or more")
+    drawing = _given(prompt_image=prompt_image, images=images, rows=rows)
+    writing = _given(prompt=prompt, tokens=tokens, stop=stop, beam=beam, json=json or None)
+    if image is None and drawing:
+        raise ValueError(f"{_flags(drawing)}: only images have it; add --image out.png")
+    if image is not None and writing:
+        raise ValueError(f"{_flags(writing)}: is for texts; leave it out beside --image {image}")
     trained = sublayer.load(run, step=step)
+    if image is not None:
+        from sublayer.cli.pictures import write_images
+
+        write_images(trained, image, prompt_image or [], images, rows, seed, sampling)
+        return
+    tokens = 200 if tokens is None else tokens
     prompts, common = prompt or [""], {"tokens": tokens, "stop": stop or []}
     if beam is None and len(prompts) == 1 and not json:
         pieces = trained.stream(prompts[0], seed=seed, **common, **sampling)

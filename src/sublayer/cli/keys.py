@@ -15,9 +15,11 @@ SOURCES = (
     ("data.", "data/dataset.py"),
     ("data.splits.", "data/splits.py"),
     ("data.tokenizer.", "data/tokenizer"),
+    ("data.", "data/images/images.py"),
+    ("data.source.", "data/images/shapes.py"),
     ("data.", "data/tasks"),
 )
-WORDS = {"None": "null", "True": "true", "False": "false"}
+WORDS = {"None": "null", "True": "true", "False": "false", "()": "[]"}
 
 
 def page() -> str:

@@ -50,11 +50,14 @@ def _print_table(found: list[RunSummary]) -> None:
 
     from sublayer.cli.words import coloured, figures_table, short
 
-    figures = ("dim", "params", "steps", "tokens", "valid loss", "valid bits/byte", "minutes")
+    pixels = any(run.valid_bits_per_dim is not None for run in found)
+    more = ("valid bits/dim",) if pixels else ()
+    figures = ("dim", "params", "steps", "tokens", "valid loss", "valid bits/byte", *more, "minutes")
     table = figures_table(("run", "layout"), figures)
     for run in found:
         steps = f"{run.steps:,}" + (f" of {run.of:,}" if run.of and run.of != run.steps else "")
-        scores = ("—" if one is None else f"{one:.4f}" for one in (run.valid_loss, run.valid_bits_per_byte))
+        found_scores = run.valid_loss, run.valid_bits_per_byte, *((run.valid_bits_per_dim,) if pixels else ())
+        scores = ("—" if one is None else f"{one:.4f}" for one in found_scores)
         cells = (str(run.dim), short(run.params), steps, short(run.tokens), *scores, f"{run.minutes:.1f}")
         table.add_row(run.run, coloured(run.layout), *cells)
     Console().print(table)

@@ -44,7 +44,7 @@ def _protocol(found: Evaluation) -> str:
     from sublayer.runs.wording import plural
 
     if found.figures is not None and found.length is None:
-        return "episodes, each read by itself"
+        return f"{found.row}s, each read by itself"
     length = "" if found.length is None else f" of {plural(found.length, 'token')}"
     if found.stride is not None:
         return f"windows{length}, {found.stride:,} apart"

@@ -22,15 +22,17 @@ def show(
     /,
     *changes: str,
     diff: str | None = None,
-    length: int = 64,
+    length: int | None = None,
     memory: int | None = None,
+    pattern: Annotated[bool, Parameter(negative="")] = False,
+    out: str | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """One member of the family: its config, its difference to its parent, its cost, its citation, its fast paths.
 
     Examples: sublayer show par-base · sublayer show gpt2 dim=256 layout='(sf)x3' s.heads=2,2,2 f.inner=512,640,768 ·
-    sublayer show runs/first · sublayer show 'searches/first#knee'
+    sublayer show runs/first · sublayer show 'searches/first#knee' · sublayer show gpt2 s.pattern=strided --pattern
 
     Parameters
     ----------
@@ -44,9 +46,17 @@ def show(
     diff
         Show the difference to this model instead of to its parent; it is named as NAME is.
     length
-        Number of new tokens in the pass whose FLOPs are counted.
+        Number of new tokens in the pass whose FLOPs are counted; 64 if not given. With --pattern: of tokens drawn; if
+        not given, as many as show what the pattern leaves out.
     memory
         Number of remembered tokens in that pass; if not given, as many as the model holds.
+    pattern
+        Draw who sees whom instead: a row for each query, a column for each key; layers and heads that differ stand side
+        by side, with the share of all pairs that is seen, the mean number of keys that a token sees, and how many
+        earlier tokens it reaches. With --json, the keys of each query as runs: 0-15 32 40-56:8 (40, 48, 56).
+    out
+        With --pattern: an SVG or PNG file to write the picture to: sublayer show gpt2 s.pattern=bigbird
+        s.pattern.look=back --pattern --out bigbird.svg
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
@@ -57,8 +67,24 @@ def show(
     from sublayer.cli.words import load_plugins, print_json, read_overrides
 
     load_plugins(plugin or [])
+    if pattern:
+        from sublayer.cli.pattern import show_pattern
+
+        _refuse_with_pattern(diff=diff, memory=memory)
+        config = sublayer.config(name, read_overrides(changes))
+        show_pattern(" ".join((name, *changes)), config, length, out, json)
+        return
+    if out is not None:
+        raise ValueError(f"--out {out}: only a pattern is drawn into a file; add --pattern, or use --json > {out}")
+    length = 64 if length is None else length
     found = sublayer.describe(name, read_overrides(changes), diff=diff, length=length, memory=memory)
     print_json(found.dump()) if json else _print_page(found)
+
+
+def _refuse_with_pattern(**options: object) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise ValueError(f"--{option} {value}: a pattern is drawn without it; leave out --{option} or --pattern")
 
 
 def _print_page(found: Description) -> None:
@@ -91,7 +117,7 @@ def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
     from sublayer.nas.units import write
 
     for one in figures:
-        console.print(f"{one.name} {write(one.name, one.value)}, {one.source}", highlight=False, markup=False)
+        console.print(f"{one.name} {write(one.name, one.value)}, {one.how}", highlight=False, markup=False)
 
 
 def _print_diff(console: Console, found: Description) -> None:

@@ -34,6 +34,7 @@ def train(
     Examples: sublayer train gpt2 --data book.txt --out runs/book dim=128 layout='(sf)x4' s.heads=4 train.steps=2000 ·
     sublayer train transformer-xl --data notes/ --out runs/notes train.tokens=5000000 data.tokenizer=bpe ·
     sublayer train gpt2 --data task:random-walk --out runs/walk dim=64 layout='(sf)x2' s.heads=4 data.size=5 ·
+    sublayer train gpt2 --data image:shapes --out runs/shapes dim=64 layout='(sf)x2' s.heads=4 data.levels=16 ·
     sublayer train 'searches/first#best' --data book.txt
 
     Parameters
@@ -48,7 +49,9 @@ def train(
     data
         A text file, a folder, a pattern ('*.md'), .gz, .jsonl, .parquet, - for standard input, or stdlib: the source of
         Python's own library. A folder with train, valid and test files has those splits. Or task:NAME, a task whose
-        episodes are generated: algorithmic, copy, counting, random-walk, reverse (sublayer list --tasks).
+        episodes are generated: algorithmic, copy, counting, random-walk, reverse (sublayer list --tasks). Or
+        image:PATH, images whose pixels are tokens: a folder or pattern of PNG, PPM, JPEG, … files, or a .npy file of
+        uint8, N × height × width (× channels); image:shapes draws its own.
     out
         The folder of the run, new or empty; runs/NAME if not given.
     processes

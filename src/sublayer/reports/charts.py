@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sublayer.reports.units import Scale
 
@@ -23,6 +23,7 @@ DECADES = 30
 """An axis whose values span more than so many times its least is logarithmic."""
 
 Rows = list[dict[str, Any]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,8 @@ def _columns(key: Sequence[Entry]) -> int:
     return max(1, min(4, WIDTH // (24 + 7 * max(len(one.label) for one in key))))
 
 
-def thin(rows: Rows, most: int) -> Rows:
+def thin(rows: Sequence[T], most: int) -> list[T]:
     """Evenly fewer rows, the first and the last among them."""
     if len(rows) <= most:
-        return rows
+        return list(rows)
     return [rows[round(n * (len(rows) - 1) / (most - 1))] for n in range(most)]

@@ -37,7 +37,8 @@ def figure(name: str, title: str, label: str, lines: Sequence[Line], unit: str =
     data = [_row(line, row) for line, row in zip(shown, made, strict=True)]
     across, y = _across(alt, label), vertical("y", made)
     tips = [alt.Tooltip("name:N", title="variant"), *([alt.Tooltip("spec:N", title="model")] if _any(shown) else [])]
-    tips += [alt.Tooltip(f"{one}:Q", title=one, format=DIGITS) for one in ("mean", "low", "high")]
+    ends = ("mean", "low", "high") if any(line.low is not None for line in shown) else ("mean",)
+    tips += [alt.Tooltip(f"{one}:Q", title=one, format=DIGITS) for one in ends]
     colour = alt.Color("colour:N", scale=None)
     points = alt.Chart(rows_of(data)).mark_point(filled=True, size=90, opacity=1)
     whole = alt.Chart(rows_of([row for row in data if row["low"] is not None and row["high"] is not None]))

@@ -113,6 +113,8 @@ class Front:
     """Put before # and a number, it is a candidate's name."""
     budget: Point | None = None
     """The model whose latency is the limit."""
+    disturbed: int = 0
+    """Measurements that are not drawn, because they were disturbed."""
 
 
 def figures(front: Front) -> list[Figure]:
@@ -158,9 +160,9 @@ def _figure(front: Front, dots: Rows, pair: tuple[int, int]) -> Figure:
     return Figure(
         f"front-{up.name}-{along.name}".replace("_", "-"),
         title[0].upper() + title[1:],
-        _note(front, third, limits),
+        _note(front, pair, third, limits),
         look(alt.layer(*layers), 360),
-        _key(front, dots, limits),
+        _key(front, dots, pair, limits),
         has_legend=False,
     )
 
@@ -213,11 +215,10 @@ def _readings(front: Front, axes: Axes, pair: tuple[int, int]) -> list[Any]:
     """A ring where a model was measured, with a line from what was predicted."""
     alt = altair()
     rows = []
-    for one in front.points:
-        if any(value is not None for at, value in enumerate(one.measured) if at in pair):
-            found = _measured(one, front.objectives)
-            rows.append({**_shown(one, front.objectives), "x2": found[f"o{pair[1]}"], "y2": found[f"o{pair[0]}"]})
-            rows[-1]["ring"] = WARNING if one.above else GREY
+    for one in _ringed(front, pair):
+        found = _measured(one, front.objectives)
+        rows.append({**_shown(one, front.objectives), "x2": found[f"o{pair[1]}"], "y2": found[f"o{pair[0]}"]})
+        rows[-1]["ring"] = WARNING if one.above else GREY
     if not rows:
         return []
     base, colour = alt.Chart(table(rows)), alt.Color("ring:N", scale=None)
@@ -234,12 +235,17 @@ def _readings(front: Front, axes: Axes, pair: tuple[int, int]) -> list[Any]:
     ]
 
 
-def _key(front: Front, dots: Rows, limits: Sequence[Mapping[str, Any]]) -> list[Entry]:
+def _ringed(front: Front, pair: tuple[int, int]) -> list[Point]:
+    """Models with a measurement of a figure on one of these axes: they get a ring."""
+    return [one for one in front.points if one.measured and any(one.measured[at] is not None for at in pair)]
+
+
+def _key(front: Front, dots: Rows, pair: tuple[int, int], limits: Sequence[Mapping[str, Any]]) -> list[Entry]:
     made = [Entry("tried", PALE, "circle")] if dots else []
     made += [Entry("on the front, predicted", ACCENT, "circle"), Entry("the front in these two", ACCENT, "line")]
-    if any(one.measured and not one.above for one in front.points):
+    if any(not one.above for one in _ringed(front, pair)):
         made.append(Entry("measured", GREY, "ring"))
-    if any(one.measured and one.above for one in front.points):
+    if any(one.above for one in _ringed(front, pair)):
         made.append(Entry("measured, above a limit", WARNING, "ring"))
     if any(one.trained for one in front.points):
         made.append(Entry("trained", PALETTE[1], "diamond"))
@@ -248,13 +254,15 @@ def _key(front: Front, dots: Rows, limits: Sequence[Mapping[str, Any]]) -> list[
     return made + [Entry(f"limit: {one['words']}", WARNING, "dashes") for one in limits if one["at"] is not None]
 
 
-def _note(front: Front, third: Sequence[int], limits: Sequence[Mapping[str, Any]]) -> str:
+def _note(front: Front, pair: tuple[int, int], third: Sequence[int], limits: Sequence[Mapping[str, Any]]) -> str:
     dots = min(len(front.trials), DOTS)
     then = ", as predicted then; the front was predicted anew from better readings" if front.anew else ""
     tried = f"Pale: {dots:,} others of {plural(front.tried, 'model')} tried, within the limits{then}. " if dots else ""
     rest = f"; colour and size: {front.objectives[third[0]].scale.title}" if third else ""
     far = "".join(f" Beyond the chart: {one['words']}." for one in limits if one["at"] is None)
-    return f"{tried}Dots: the {len(front.points)} on the front in all objectives{rest}.{far}"
+    unsure = front.disturbed if any(front.objectives[at].name == "latency" for at in pair) else 0
+    left = f" Not drawn: {plural(unsure, 'measurement')} of latency on a busy machine." if unsure else ""
+    return f"{tried}Dots: the {len(front.points)} on the front in all objectives{rest}.{far}{left}"
 
 
 def _shown(one: Point, objectives: Sequence[ParetoAxis]) -> dict[str, Any]:

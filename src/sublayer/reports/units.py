@@ -22,6 +22,7 @@ LADDERS: dict[str, tuple[tuple[float, float, str], ...]] = {
 KNOWN = {
     "latency": ("latency", "seconds"),
     "memory": ("memory", "bytes"),
+    "step_memory": ("training memory", "bytes"),
     "params": ("parameters", "count"),
     "decoder_params": ("decoder parameters", "count"),
     "flops": ("FLOPs", "count"),
@@ -32,6 +33,9 @@ KNOWN = {
     "bits_per_byte": ("bits per byte", "plain"),
     "valid_bits_per_byte": ("validation bits per byte", "plain"),
     "test_bits_per_byte": ("test bits per byte", "plain"),
+    "bits_per_dim": ("bits per dimension", "plain"),
+    "valid_bits_per_dim": ("validation bits per dimension", "plain"),
+    "test_bits_per_dim": ("test bits per dimension", "plain"),
     "perplexity": ("perplexity", "plain"),
     "valid_perplexity": ("validation perplexity", "plain"),
     "tokens_per_second": ("training speed", "speed"),

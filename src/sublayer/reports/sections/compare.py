@@ -23,6 +23,9 @@ from sublayer.runs.wording import plural
 COSTS = ("latency", "params", "tokens_per_second")
 """What quality is drawn against; the first two that differ between variants."""
 
+COLUMNS = ("latency", "memory", "step_memory", "tokens_per_second")
+"""Of the table."""
+
 
 def section(source: Source) -> Section:
     result, asked = KINDS["compare"]
@@ -78,7 +81,7 @@ def _verdicts(compared: ComparisonTable) -> str:
 def _table(compared: ComparisonTable) -> Markup:
     rows = compared.ranked
     lines = specs([row.config for row in rows])
-    costs = [scale(name, [_figure(row, name) for row in rows]) for name in ("latency", "memory", "tokens_per_second")]
+    costs = [scale(name, [_figure(row, name) for row in rows]) for name in COLUMNS]
     params, tokens = (scale(name, [_figure(row, name) for row in rows]) for name in ("params", "tokens"))
     cells = [model_cell(row.layout, row.config, line) for row, line in zip(rows, lines, strict=True)]
     alike = [
@@ -116,8 +119,10 @@ def _scores(rows: Sequence[ComparisonRow]) -> list[Column]:
     test = [row.test or HeldOutIntervals() for row in rows]
     found: list[tuple[str, Sequence[Interval | None]]] = [
         ("validation bits per byte", [row.bits_per_byte for row in rows]),
+        ("validation bits per dimension", [row.bits_per_dim for row in rows]),
         ("validation accuracy", [row.accuracy for row in rows]),
         ("test bits per byte", [one.bits_per_byte for one in test]),
+        ("test bits per dimension", [one.bits_per_dim for one in test]),
         ("test perplexity", [one.perplexity for one in test]),
         ("test accuracy", [one.accuracy for one in test]),
         ("test accuracy of whole sequences", [one.sequence_accuracy for one in test]),
@@ -126,7 +131,7 @@ def _scores(rows: Sequence[ComparisonRow]) -> list[Column]:
 
 
 def _how(name: str) -> str:
-    return "measured" if name in ("latency", "memory") else ""
+    return "measured" if name in ("latency", "memory", "step_memory") else ""
 
 
 def _known(difference: Difference | None) -> Difference | None:
@@ -161,7 +166,8 @@ def _against(compared: ComparisonTable, name: str, variants: Sequence[Entry]) ->
     x = alt.X("x:Q", **{**axis(known, [row["x"] for row in points], padding=24), "title": label})
     tips = [alt.Tooltip("name:N", title="variant"), alt.Tooltip("spec:N", title="model")]
     tips += [alt.Tooltip("x:Q", title=label, format=DIGITS)]
-    tips += [alt.Tooltip(f"{end}:Q", title=end, format=SCORE) for end in ("mean", "low", "high")]
+    seen = any(row["low"] is not None for row in points)
+    tips += [alt.Tooltip(f"{end}:Q", title=end, format=SCORE) for end in ("mean", *(("low", "high") if seen else ()))]
     base, colour = alt.Chart(rows_of(points)), by_name("name", variants)
     dots = base.mark_point(filled=True, size=90, opacity=1).encode(
         x=x,
@@ -173,7 +179,6 @@ def _against(compared: ComparisonTable, name: str, variants: Sequence[Entry]) ->
     bars = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.5)
     layers = alt.layer(bars.encode(x=x, y=alt.Y("low:Q", scale=how), y2="high:Q", color=colour), dots)
     title = f"{_title(compared)} against {known.title}"
-    seen = any(row["low"] is not None for row in points)
     return Figure(
         f"against-{name}".replace("_", "-"),
         title[0].upper() + title[1:],

@@ -81,9 +81,14 @@ def disturbed(one: FrontModel, name: str = "latency") -> str:
     return (one.measured.disturbed if one.measured and name == "latency" else None) or ""
 
 
+def sound_value(one: FrontModel, name: str) -> float | None:
+    """A measured figure of it, unless it was disturbed."""
+    return None if disturbed(one, name) else one.measured_value(name)
+
+
 def budget_point(result: SearchResult, objectives: Sequence[ParetoAxis]) -> Point | None:
-    """The model that sets the budget, as measured and as counted; None where a figure of it is unknown."""
-    if result.budget is None:
+    """The model that sets the budget, as measured and as counted; None where a figure of it is unknown or disturbed."""
+    if result.budget is None or (result.budget.measured and result.budget.measured.disturbed):
         return None
     counted = counts(result.budget.config)
     measured = result.budget.measured or MeasuredFigures()

@@ -27,7 +27,8 @@ from sublayer.reports.spec import specs
 from sublayer.reports.units import scale, score, time
 from sublayer.runs.wording import plural
 
-SCORES = ("valid_loss", "valid_bits_per_byte")
+BITS = {"valid_bits_per_byte": "bits per byte", "valid_bits_per_dim": "bits per dimension"}
+SCORES = ("valid_loss", *BITS)
 SAMPLED = 4
 """Of the best runs, how many write a sample."""
 
@@ -44,8 +45,9 @@ def headline(runs: Sequence[History]) -> str:
         return f"{plural(len(runs), 'run')}, none scored on a validation text yet."
     best = min(scored, key=lambda run: run.best["valid_loss"])
     words = f"{score(best.best['valid_loss'])} nats per token"
-    if "valid_bits_per_byte" in best.best:
-        words = f"{score(best.best['valid_bits_per_byte'])} bits per byte ({words})"
+    for name, unit in BITS.items():
+        if name in best.best:
+            words = f"{score(best.best[name])} {unit} ({words})"
     tokens = scale("tokens", [best.best["tokens"]])
     of = f", the lowest validation loss of {plural(len(scored), 'run')}" if len(scored) > 1 else ""
     return f"{best.name} reached {words} on the validation text after {tokens.words(best.best['tokens'])} tokens{of}."

@@ -17,7 +17,15 @@ from sublayer.reports.section import table as html_table
 from sublayer.reports.sections import runs as run_pieces
 from sublayer.reports.sections import search_charts as charts
 from sublayer.reports.sections.asked import again
-from sublayer.reports.sections.front import Candidate, budget_point, candidates, disturbed, errors, scale_of
+from sublayer.reports.sections.front import (
+    Candidate,
+    budget_point,
+    candidates,
+    disturbed,
+    errors,
+    scale_of,
+    sound_value,
+)
 from sublayer.reports.sections.source import Source
 from sublayer.reports.units import Scale, amount, percent, scale, score, signed
 from sublayer.runs.wording import plural
@@ -37,13 +45,16 @@ def section(source: Source) -> Section:
     tried = trials.read(source.path, len(objectives))
     body: list[Markup | Figure] = []
     if front.disturbed:
-        body.append(paragraph(f"The readings that predictions are made from were disturbed: {front.disturbed}."))
+        rough = ", and so is the limit of latency" if front.budget else ""
+        words = f"The readings that predictions are made from were disturbed: {front.disturbed}"
+        body.append(paragraph(f"{words}. Predicted latencies are rough{rough}."))
     if points := _points(models, objectives):
         count, budget = front.trials or len(tried), budget_point(front, objectives)
         known = {one.number: one.values for one in points}
         others = [one for one in tried if one.number not in known]
         anew = any(one.values != known.get(one.number, one.values) for one in tried)
-        shown = Front(objectives, points, others, count, anew, front.limits, str(source.path), budget)
+        unsure = sum(bool(disturbed(one.of)) for one in models)
+        shown = Front(objectives, points, others, count, anew, front.limits, str(source.path), budget, unsure)
         body += pareto.figures(shown)
     if models:
         body += [heading("The front"), legend(one.layout for one in front.front)]
@@ -68,7 +79,7 @@ def _points(models: Sequence[Candidate], objectives: Sequence[ParetoAxis]) -> li
     for one in models if len(objectives) > 1 else ():
         values = [one.of.values.get(objective.name) for objective in objectives]
         known = tuple(value for value in values if value is not None and math.isfinite(value))
-        readings = tuple(one.of.measured_value(objective.name) for objective in objectives) if one.of.measured else ()
+        readings = tuple(sound_value(one.of, objective.name) for objective in objectives) if one.of.measured else ()
         if len(known) == len(objectives):
             made.append(Point(one.number, one.layout, known, one.name, one.spec, readings, one.above, one.trained))
     return made
