@@ -24,7 +24,7 @@ from tests.training.killing import live
 
 CHANGES = {**tiny.SMALL, "f.inner": 32, "train.steps": 4, "train.save_every": 1, "train.threads": 1}
 ROTARY = Variant.of("gpt2", {"position": "rotary"})
-CLOCKS = ("tokens_per_second", "minutes", "latency", "memory")
+CLOCKS = ("tokens_per_second", "minutes", "latency", "memory", "step_memory")
 
 
 def timeless(table):
@@ -183,6 +183,7 @@ def test_a_machine_too_busy_to_measure_costs_only_those_figures(book, tmp_path, 
     table = compare(["gpt2", ROTARY], str(book), tmp_path / "out", asked, seeds=(0,), measure=busy)
     assert [row.latency for row in table.rows] == [None, None]
     assert "latency and memory were not measured: the machine is too busy to measure: others work" in caplog.text
+    assert "--anyway" not in caplog.text  # which compare does not have
     again = compare(["gpt2", ROTARY], str(book), tmp_path / "out", asked, seeds=(0,), measure=reading)
     assert all(row.latency for row in again.rows)
 

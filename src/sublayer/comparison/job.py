@@ -11,9 +11,10 @@ from typing import Any
 
 from sublayer import executors
 from sublayer.comparison.folder import TABLE, ComparisonFolder
-from sublayer.comparison.records import ComparisonTable, HeldOutScore, MeasuredModel
+from sublayer.comparison.records import ComparisonTable, HeldOutScore, MeasuredModel, StepMemory
 from sublayer.comparison.request import ComparisonRequest, predicts_text, resolve
 from sublayer.comparison.result import SeedResult
+from sublayer.comparison.step_memory import step_memory
 from sublayer.comparison.table import tabulate
 from sublayer.comparison.tuning import tune
 from sublayer.comparison.variant import Variant, slugs
@@ -22,9 +23,10 @@ from sublayer.evaluation import own_text
 from sublayer.executors.trainings import train_all
 from sublayer.keys import absolute, split
 from sublayer.measurement import Reading, Setting, race
-from sublayer.measurement.quiet import WAIT, require_quiet
+from sublayer.measurement.quiet import AGAIN, WAIT, require_quiet
 from sublayer.nn.model import Model
 from sublayer.plugins import load_installed_plugins
+from sublayer.runs import Run
 from sublayer.trained import Trained
 
 log = logging.getLogger("sublayer.comparison")
@@ -34,6 +36,8 @@ OnStart = Callable[[ComparisonRequest, ComparisonFolder], Any]
 OnPhase = Callable[[str, int, int], Any]
 """Called with the name of a phase after the trainings, and how many of how many are done."""
 Measure = Callable[[Sequence[Model.Config], Setting], Sequence[Reading]]
+MeasureStep = Callable[[Run], int | None]
+"""From a run to the bytes that its training needs."""
 
 
 def compare(
@@ -58,7 +62,7 @@ def compare(
     {"dim": 128, "train.tokens": 1_000_000}. equal_params: a number, or "first" for as many as the first variant has;
     widths are solved for. lrs: each is tried with the first seed, and each variant takes its best. measure: whether
     latency and memory are measured, or the function that measures them. plugins: modules that a measuring process
-    imports.
+    imports. Memory of training is measured where `measure` is True.
     """
     load_installed_plugins()
     model, of = split(changes or {})
@@ -74,13 +78,14 @@ def compare(
         on_start(request, folder)
         results = train_variants(request, folder, pool or executors.pool())
         measured = measure_variants(request, folder, _measuring(measure, plugins), setting, on_phase)
+        steps = measure_steps(request, folder, results, _measuring_steps(measure, plugins), on_phase)
         scored = itertools.count()
 
         def score(result: SeedResult) -> HeldOutScore | None:
             on_phase("scoring the test split", next(scored), len(request.variants) * len(request.seeds))
             return score_test(folder, result)
 
-        table = tabulate(request, results, score, measured)
+        table = tabulate(request, results, score, measured, steps)
         table.write(folder.path / TABLE)
     return table
 
@@ -136,7 +141,7 @@ def measure_variants(
     def readings() -> Sequence[Reading]:
         """Of all models, as soon as the first is missing."""
         on_phase("measuring the models in turn", 0, len(models))
-        return [require_quiet(one, WAIT) for one in measure(models, how)]
+        return [require_quiet(one, WAIT, AGAIN) for one in measure(models, how)]
 
     try:
         return [
@@ -146,6 +151,35 @@ def measure_variants(
     except ValueError as error:
         log.warning("latency and memory were not measured: %s", error)
         return [None] * len(models)
+
+
+def measure_steps(
+    request: ComparisonRequest,
+    folder: ComparisonFolder,
+    results: Sequence[Mapping[int, SeedResult]],
+    measure: MeasureStep | None,
+    on_phase: OnPhase,
+) -> list[StepMemory | None]:
+    """Memory of training on this machine, each variant in a process of its own, as it was trained with its first seed.
+
+    What is not measured is not stored, so the same command tries again.
+    """
+    if measure is None:
+        return [None] * len(results)
+    found: list[StepMemory | None] = []
+    for n, (variant, by_seed) in enumerate(zip(request.variants, results, strict=True)):
+        on_phase("measuring the memory of training", n, len(results))
+        run = next(iter(by_seed.values())).run
+        try:
+            found.append(folder.figure(f"step {variant.slug}", StepMemory, lambda run=run: {"memory": measure(run)}))
+        except ValueError as error:
+            log.warning("%s: the memory of training was not measured: %s", variant.name, error)
+            found.append(None)
+    return found
+
+
+def _measuring_steps(measure: Measure | bool | None, plugins: Sequence[str]) -> MeasureStep | None:
+    return (lambda run: step_memory(run, plugins)) if measure is True else None
 
 
 def _measuring(measure: Measure | bool | None, plugins: Sequence[str]) -> Measure | None:

@@ -33,12 +33,21 @@ class MeasuredModel(Latency):
     """Bytes."""
 
 
+class StepMemory(Record):
+    """An entry of figures.json: training one variant on this machine."""
+
+    memory: int | None
+    """Bytes; None where the system does not count them."""
+
+
 class HeldOutScore(Record):
-    """An entry of figures.json: one run on the test split. A text has perplexity and bits, a task has accuracies."""
+    """An entry of figures.json: one run on the test split. A text has perplexity and bits, a task accuracies, images
+    bits a dimension."""
 
     loss: float | None = None
     perplexity: float | None = None
     bits_per_byte: float | None = None
+    bits_per_dim: float | None = None
     accuracy: float | None = None
     sequence_accuracy: float | None = None
 
@@ -49,6 +58,7 @@ class HeldOutIntervals(Record):
     loss: SeedInterval | None = None
     perplexity: SeedInterval | None = None
     bits_per_byte: SeedInterval | None = None
+    bits_per_dim: SeedInterval | None = None
     accuracy: SeedInterval | None = None
     sequence_accuracy: SeedInterval | None = None
 
@@ -86,6 +96,7 @@ class ComparisonRow(Record):
     """The lowest loss on the way."""
     perplexity: Interval | None = None
     bits_per_byte: SeedInterval | None = None
+    bits_per_dim: SeedInterval | None = None
     accuracy: SeedInterval | None = None
     sequence_accuracy: SeedInterval | None = None
     diverged: dict[str, str] = {}
@@ -99,6 +110,8 @@ class ComparisonRow(Record):
     latency: Latency | None = None
     memory: int | None = None
     """Bytes, at most in use at once."""
+    step_memory: int | None = None
+    """Bytes by which a process grows that trains it."""
     difference: Difference | None = None
     """To the first variant; None for the first itself."""
 
@@ -107,16 +120,19 @@ LABELS = {
     "mean": "valid loss",
     "perplexity": "valid perplexity",
     "bits_per_byte": "valid bits/byte",
+    "bits_per_dim": "valid bits/dim",
     "accuracy": "valid accuracy",
     "sequence_accuracy": "valid sequence accuracy",
     "test.loss": "test loss",
     "test.perplexity": "test perplexity",
     "test.bits_per_byte": "test bits/byte",
+    "test.bits_per_dim": "test bits/dim",
     "test.accuracy": "test accuracy",
     "test.sequence_accuracy": "test sequence accuracy",
     "tokens_per_second": "training tokens/s",
     "latency": "latency, measured",
     "memory": "memory, measured",
+    "step_memory": "training memory, measured",
     "difference": "valid loss less that of the first variant",
 }
 """Figure of a row → its name for people: of which split, or measured."""

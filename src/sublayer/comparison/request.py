@@ -18,6 +18,7 @@ from sublayer.runs.wording import plural
 from sublayer.training import TrainConfig
 from sublayer.training import request as requests
 from sublayer.training.distribution import World
+from sublayer.training.images import fit_length
 from sublayer.training.trainee import make_batches
 from sublayer.training.vocabulary import fit_vocab
 
@@ -106,7 +107,7 @@ def resolve(
             f"{text.title}: valid holds {plural(len(text.valid), 'token')}, and variants are compared by it; give a "
             "longer text"
         )
-    common = budgeted(TrainConfig(), train)
+    common = budgeted(TrainConfig(), train, text)
     for seed in seeds:
         common.override({"seed": seed}, "train")
     models = [fitted(variant, model, text, _train_config(variant, train).objective) for variant in variants]
@@ -155,9 +156,10 @@ def check(
         )
 
 
-def budgeted(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
+def budgeted(config: TrainConfig, changes: Mapping[str, Any], text: Data) -> TrainConfig:
     """Where only tokens or minutes are given, steps are unlimited; validation still runs ten times."""
     made = config.override({**({} if "steps" in changes else {"steps": None}), **changes}, "train")
+    made = fit_length(made, text)
     if made.tokens and not made.steps and made.eval_every is None:
         steps = made.tokens // (made.batch * made.length * made.accumulate)
         return made.but(eval_every=made.tenth_of(steps))

@@ -33,6 +33,11 @@ class SeedResult:
         return None if self.diverged else scores(self.run)[-1].get("valid_bits_per_byte")
 
     @property
+    def bits_per_dim(self) -> float | None:
+        """Of images, on the validation split at the end."""
+        return None if self.diverged else scores(self.run)[-1].get("valid_bits_per_dim")
+
+    @property
     def accuracy(self) -> float | None:
         """Of a task's answers, on the validation split at the end."""
         return None if self.diverged else scores(self.run)[-1].get("valid_accuracy")

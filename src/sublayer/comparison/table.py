@@ -16,6 +16,7 @@ from sublayer.comparison.records import (
     HeldOutScore,
     Latency,
     MeasuredModel,
+    StepMemory,
 )
 from sublayer.comparison.request import ComparisonRequest, ResolvedVariant, predicts_text
 from sublayer.comparison.result import SeedResult
@@ -32,15 +33,16 @@ def tabulate(
     results: Sequence[Results],
     score_test: ScoreTest,
     measured: Sequence[MeasuredModel | None],
+    steps: Sequence[StepMemory | None],
 ) -> ComparisonTable:
-    """measured: latency and memory, one for each variant, or None."""
-    variants = zip(request.variants, results, measured, strict=True)
+    """measured: latency and memory, one for each variant, or None. steps: memory of training, likewise."""
+    variants = zip(request.variants, results, measured, steps, strict=True)
     return ComparisonTable(
         how=INTERVALS,
         baseline=request.variants[0].name,
         rows=[
-            row(request, variant, own, score_test, reading, against(own, results[0]) if n else None)
-            for n, (variant, own, reading) in enumerate(variants)
+            row(request, variant, own, score_test, reading, step, against(own, results[0]) if n else None)
+            for n, (variant, own, reading, step) in enumerate(variants)
         ],
         asked=request.dump(),
         device=environment(),
@@ -53,6 +55,7 @@ def row(
     results: Results,
     score_test: ScoreTest,
     measured: MeasuredModel | None,
+    step: StepMemory | None,
     difference: Difference | None,
 ) -> ComparisonRow:
     cost, own = variant.model.cost(), list(results.values())
@@ -76,6 +79,7 @@ def row(
         best=SeedInterval.by_seed([result.best for result in own]),
         perplexity=mean.map(math.exp) if mean and writes else None,
         bits_per_byte=SeedInterval.by_seed([result.bits_per_byte for result in own]),
+        bits_per_dim=SeedInterval.by_seed([result.bits_per_dim for result in own]),
         accuracy=SeedInterval.by_seed([result.accuracy for result in own]),
         sequence_accuracy=SeedInterval.by_seed([result.sequence_accuracy for result in own]),
         diverged={str(seed): result.diverged for seed, result in results.items() if result.diverged},
@@ -85,6 +89,7 @@ def row(
         test=tested([None if result.diverged else score_test(result) for result in own]),
         latency=None if measured is None else Latency(**dict(measured)),
         memory=None if measured is None else measured.memory,
+        step_memory=None if step is None else step.memory,
         difference=difference,
     )
 
