@@ -48,11 +48,21 @@ def page() -> str:
 def _fields(config: type[Config]) -> Iterator[str]:
     rows = []
     for name, field in config.model_fields.items():
-        default = field.default.tag if isinstance(field.default, Config) else field.default
+        default = _named(field.default)
         text = next((text[name] for text in map(_documented, config.__mro__) if name in text), "")
         rows.append((f"`{name}`", _type(field.annotation), "required" if field.is_required() else code(default), text))
     if rows:
         yield table(("field", "type", "default", "meaning"), rows)
+
+
+def _named(default: Any) -> Any:
+    """A default as it is typed: a kind by its name alone where nothing else is given, as in `window`."""
+    if isinstance(default, tuple):
+        return [_named(one) for one in default]
+    if not isinstance(default, Config):
+        return default
+    given = {name: _named(getattr(default, name)) for name in sorted(default.model_fields_set - {"kind"})}
+    return {"kind": default.tag, **given} if given else default.tag
 
 
 @cache

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import alphabet
 import family
+import patterns
 import picture
 import reproduced
 from tables import code, first_lines, table
@@ -32,7 +33,8 @@ def cards() -> dict[str, str]:
     intro = f"Each paper is a short diff against its parent. {FLOPS} See also [the alphabet](alphabet.md)."
     index = f"# The family\n\n{intro}\n\n{family_table('{name}/index.md')}\n"
     pages = {family.page(name): card(name) for name in family.names()}
-    return {"index.md": index, "alphabet.md": alphabet.page(), **pages, **family.sources()}
+    general = {"index.md": index, "alphabet.md": alphabet.page(), "patterns.md": patterns.page()}
+    return {**general, **pages, **family.sources()}
 
 
 def card(name: str) -> str:
@@ -43,6 +45,7 @@ def card(name: str) -> str:
         entry.story,
         f"{family.cited(entry.cite)}. Defined in [{family.file(name)}](../source/{family.module(name)}.md).",
         *_layouts(entry, config),
+        *patterns.of_model(name, config),
         *_changes(entry, config),
         *_saved(entry, config),
         *_children(name),

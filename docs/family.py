@@ -78,7 +78,7 @@ def navigation() -> str:
     lines = ["nav:", "  - Home: index.md", "  - Guides:", "      - guides/index.md", *guides]
     lines += ["  - The family:", "      - cards/index.md", *_branch(None, 3)]
     lines += ["      - Source files:", *(f"          - cards/{source}" for source in sources())]
-    lines += ["  - Alphabet: cards/alphabet.md", "  - Glossary: glossary.md"]
+    lines += ["  - Alphabet: cards/alphabet.md", "  - Who sees whom: cards/patterns.md", "  - Glossary: glossary.md"]
     lines += ["  - Several machines: distribution.md", "  - Decisions:", "      - decisions/index.md"]
     lines += [f"      - decisions/{path.name}" for path in sorted((DOCS / "decisions").glob("0*.md"))]
     return "\n".join(lines)

@@ -45,6 +45,13 @@ def no_lines_of_progress(monkeypatch):
     monkeypatch.setattr("sublayer.progress.display.FIRST", 1e9)
 
 
+@pytest.fixture(autouse=True)
+def no_calibration(request, monkeypatch):
+    """Each test has a cache of its own, to which the device is new: fifteen seconds for every test that measures."""
+    if "calibration" not in request.node.nodeid:
+        monkeypatch.setattr("sublayer.measurement.calibration.ENOUGH", 0)
+
+
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """A text to train on, and a cache that is not the user's."""

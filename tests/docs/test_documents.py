@@ -172,6 +172,21 @@ def test_the_quickstart_runs_when_made_short(tmp_path):
     assert (tmp_path / "quickstart" / "report.html").stat().st_size > 500_000
 
 
+FEW = """
+import super_resolution
+
+super_resolution.STEPS, super_resolution.IMAGES, super_resolution.SHOWN = 10, 400, 2
+super_resolution.main()
+"""
+
+
+def test_super_resolution_runs_when_made_short(tmp_path):
+    done = run(FEW, tmp_path, path=ROOT / "examples")
+    assert done.returncode == 0, done.stderr
+    assert "bits/dim beside its own small image" in done.stdout
+    assert (tmp_path / "super_resolution.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("document", [*DOCUMENTS, *SITE])
 def test_no_code_of_a_document_is_left_untried(document):
     for block in blocks(document):
@@ -323,6 +338,21 @@ def test_the_alphabet_lists_every_kind(pages):
     assert ours
     assert all(f"#position-{tag}" in page for tag in ours)
     assert "| `clamp` | int or none | — | Distances beyond this share one vector" in page
+    assert '`["window", {"kind": "causal", "of": "global"}]`' in page  # the members of a union
+
+
+def test_the_patterns_are_drawn(cards, pages):
+    from xml.etree import ElementTree
+
+    drawn = re.findall(r"<svg.*?</svg>", pages["patterns.md"])
+    assert len(drawn) == 4
+    for one in drawn:
+        root = ElementTree.fromstring(one)
+        assert all(float(text.get("x", "")) < float(root.get("width", "")) for text in root.iter() if text.get("x"))
+    windowed = "\n".join(cards.patterns.of_model("mine", sublayer.config("gpt2", {"s.pattern": "window"})))
+    assert windowed.startswith("## Who sees whom")
+    assert windowed.count("<svg") == 1
+    assert not list(cards.patterns.of_model("gpt2", sublayer.config("gpt2")))
 
 
 def links(text: str) -> set[str]:
