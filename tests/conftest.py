@@ -47,9 +47,11 @@ def no_lines_of_progress(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def no_calibration(request, monkeypatch):
-    """Each test has a cache of its own, to which the device is new: fifteen seconds for every test that measures."""
+    """Each test has a cache of its own, to which the device is new: fifteen seconds for every test that measures. Short
+    passes are measured in one process."""
     if "calibration" not in request.node.nodeid:
         monkeypatch.setattr("sublayer.measurement.calibration.ENOUGH", 0)
+        monkeypatch.setattr("sublayer.measurement.whole_models.SHORT", 0)
 
 
 @pytest.fixture(scope="module")

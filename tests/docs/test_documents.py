@@ -63,7 +63,7 @@ QUICK = """
 import sys
 
 import sublayer.nas
-from sublayer.measurement import Reading, Worker, quiet
+from sublayer.measurement import Reading, Worker, calibration, quiet, whole_models
 from sublayer.nas import on_device
 
 # The machine that runs tests is busy with others.
@@ -71,6 +71,7 @@ Reading.disturbed = None
 quiet.Machine.disturbance = lambda self, threads: None
 ask = Worker._ask
 Worker._ask = lambda self, *args, **how: ask(self, *args, **{**how, "tolerance": float("inf")})
+calibration.ENOUGH, whole_models.SHORT = 0, 0
 on_device.LEARNED, on_device.CALIBRATED = 4, 2
 sys.modules["sublayer.nas.search"].MEASURED_MODELS = 1
 """
@@ -149,7 +150,7 @@ def test_an_installed_plugin_needs_no_option(tmp_path):
 SHORT = """
 import quickstart
 
-quickstart.TEXT = quickstart.sublayer.__path__[0] + "/**/*.py"
+quickstart.TEXT = quickstart.sublayer.__path__[0] + "/nn/**/*.py"
 quickstart.SIZE = {"population": 5, "iterations": 1}
 quickstart.CHOICES |= {"dim": "96|128", "f.inner": "128|256", "layout": "(sf)x1|(sf)x2"}
 quickstart.TRAINING |= {"train.tokens": None, "train.steps": 4}

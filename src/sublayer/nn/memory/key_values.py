@@ -89,11 +89,14 @@ def first_segment(
 
 
 def _slots(valid_BN: Bool[Tensor, "B N"] | None, tokens: int) -> int:
-    """How many of the last slots hold the last `tokens` real ones of every row: padding may lie between them."""
+    """How many of the last slots hold the last `tokens` real ones of every row: padding may lie between them. A row
+    that has fewer needs the slots from its first real one on, not the padding before it."""
     if valid_BN is None or not valid_BN.shape[1]:
         return tokens
-    after_BN = valid_BN.flip(1).cumsum(1)
-    return max(tokens, int((after_BN < tokens).sum(1).max()) + 1)
+    nth_BN = valid_BN.flip(1).cumsum(1)  # counted back from the last slot
+    needed_BN = valid_BN.flip(1) & (nth_BN <= tokens)
+    back_N = torch.arange(1, valid_BN.shape[1] + 1, device=valid_BN.device)
+    return max(tokens, int((needed_BN * back_N).max()))
 
 
 def _outlived(

@@ -57,7 +57,7 @@ def pattern(case: Case) -> str | None:
             continue
         for how, effect_LM in _effects(case, part, stack):
             # A token acts on itself through its query, whether it may see itself or not.
-            allowed_HLM = [_allowed(kind, case.length) for kind in asked.by_head(part.sizes(case.config.dim)[0])]
+            allowed_HLM = [_allowed(kind, case.length) for kind in part.patterns]
             hidden_LM = (~torch.stack(allowed_HLM).any(0)).fill_diagonal_(False)
             require(
                 not (effect_LM * hidden_LM).any(),
