@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import sublayer.nas.supernet.stack  # noqa: F401  its kind of stack is registered whatever else was imported
 from sublayer.nn.attention import Pattern, Span
 from sublayer.nn.attention.kernel import Kernel
 from sublayer.nn.config import Config

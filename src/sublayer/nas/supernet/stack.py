@@ -68,6 +68,10 @@ class Supernet(Stack):
             slot, residual = self.slot(dim), self.residual.flops(dim, work.length)
             return self.slots * sum(self.alphabet[letter].flops(slot, work) + residual for letter in self.parted)
 
+        def state_size(self, dim: int, work: Work) -> int:
+            slot = self.slot(dim)
+            return self.slots * sum(self.alphabet[letter].state_size(slot, work) for letter in self.parted)
+
     preference_NC: nn.Parameter
     """The architecture parameters: N slots, C choices; uniform at first."""
     price_C: Tensor | None
