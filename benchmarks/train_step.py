@@ -1,6 +1,6 @@
 """One training step, forward and backward, beside x-transformers and Hugging Face's GPT-2.
 
-All three are GPT-2 as each library spells it, in fp32 and without dropout: learned positions, pre-norm with a LayerNorm
+All three are GPT-2 as each library spells it, in fp32: learned positions, pre-norm with a LayerNorm
 at the end, head size 64, inner width 4·dim, tied embeddings, next-token cross entropy over 256 tokens.
 
 - Activation: the erf GELU for all, which is x-transformers' own and the fastest of all three; `--activation gelu_tanh`
@@ -9,6 +9,8 @@ at the end, head size 64, inner width 4·dim, tied embeddings, next-token cross 
 - x-transformers: flash attention on; its LayerNorm has no bias, nor have its attention's projections, so it has fewer
   parameters, by less than 1 %. The loss is plain cross entropy on its logits, faster than its AutoregressiveWrapper.
 - Hugging Face: SDPA attention, no cache, the loss by its labels, shifted beforehand.
+- Without dropout. `--dropout 0.2` gives all three that rate on attention weights, on what each part adds, and on
+  embeddings, as GPT-2 has it, and adds ours without dropout as a fourth.
 
 The share of the GEMM peak takes 3× the forward pass's matmul work as the work of a step (`config.cost`), where causal
 attention counts its full rectangle.
@@ -35,6 +37,9 @@ MEMORY_RUNS = 3
 GOAL = {"each shape": 0.97, "geometric mean": 1.0, "share of GEMM peak": 0.85}
 NAMES = {"ours": "sublayer", "x-transformers": "x-transformers", "hugging-face": "transformers"}
 PEERS = ("x-transformers", "hugging-face")
+PLAIN = "ours, no dropout"
+MOST_FOR_DROPOUT = 1.25
+"""A step with dropout takes at most so many times as long as one without."""
 
 Activation = Literal["gelu", "gelu_tanh", "own"]
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -67,19 +72,19 @@ class Shape:
 SHAPES = ("256/4/128", "384/6/256", "512/8/512")
 
 
-def our_config(shape: Shape, activation: Activation) -> Any:
+def our_config(shape: Shape, activation: Activation, dropout: float = 0.0) -> Any:
     import sublayer
 
-    quiet = {"s.dropout": 0.0, "f.dropout": 0.0, "embedding.dropout": 0.0, "residual.dropout": 0.0}
+    rates = {"s.dropout": dropout, "f.dropout": 0.0, "embedding.dropout": dropout, "residual.dropout": dropout}
     act = "gelu_tanh" if activation == "own" else activation
-    changes = {"s.heads": shape.heads, "f.activation": act, "position.limit": shape.length, **quiet}
+    changes = {"s.heads": shape.heads, "f.activation": act, "position.limit": shape.length, **rates}
     return sublayer.config("gpt2", changes, vocab=VOCAB, dim=shape.dim, layout=f"(sf)x{shape.layers}")
 
 
-def ours(shape: Shape, activation: Activation) -> tuple[nn.Module, Loss]:
+def ours(shape: Shape, activation: Activation, dropout: float = 0.0) -> tuple[nn.Module, Loss]:
     from sublayer.nn.attention import native
 
-    model = our_config(shape, activation).build()
+    model = our_config(shape, activation, dropout).build()
     native.digest()  # native code is compiled, or read, before anything is measured
 
     def loss(inputs_BL: Tensor, targets_BL: Tensor) -> Tensor:
@@ -89,7 +94,7 @@ def ours(shape: Shape, activation: Activation) -> tuple[nn.Module, Loss]:
     return model, loss
 
 
-def x_transformers(shape: Shape, activation: Activation) -> tuple[nn.Module, Loss]:
+def x_transformers(shape: Shape, activation: Activation, dropout: float = 0.0) -> tuple[nn.Module, Loss]:
     from x_transformers import Decoder, TransformerWrapper
 
     act = nn.GELU(approximate="tanh" if activation == "gelu_tanh" else "none")
@@ -100,9 +105,12 @@ def x_transformers(shape: Shape, activation: Activation) -> tuple[nn.Module, Los
         attn_dim_head=HEAD,
         attn_flash=True,
         ff_custom_activation=act,
+        attn_dropout=dropout,
+        sublayer_dropout=dropout,
         verbose=False,
     )
-    model = TransformerWrapper(num_tokens=VOCAB, max_seq_len=shape.length, tie_embedding=True, attn_layers=layers)
+    sizes = {"num_tokens": VOCAB, "max_seq_len": shape.length}
+    model = TransformerWrapper(**sizes, emb_dropout=dropout, tie_embedding=True, attn_layers=layers)
 
     def loss(inputs_BL: Tensor, targets_BL: Tensor) -> Tensor:
         return F.cross_entropy(model(inputs_BL).flatten(0, 1), targets_BL.flatten())
@@ -110,7 +118,7 @@ def x_transformers(shape: Shape, activation: Activation) -> tuple[nn.Module, Los
     return model, loss
 
 
-def hugging_face(shape: Shape, activation: Activation) -> tuple[nn.Module, Loss]:
+def hugging_face(shape: Shape, activation: Activation, dropout: float = 0.0) -> tuple[nn.Module, Loss]:
     from transformers import GPT2Config, GPT2LMHeadModel
     from transformers.utils import logging
 
@@ -122,9 +130,9 @@ def hugging_face(shape: Shape, activation: Activation) -> tuple[nn.Module, Loss]
         n_layer=shape.layers,
         n_head=shape.heads,
         activation_function={"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "own": "gelu_new"}[activation],
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+        resid_pdrop=dropout,
+        embd_pdrop=dropout,
+        attn_pdrop=dropout,
         use_cache=False,
         bos_token_id=0,
         eos_token_id=0,
@@ -151,28 +159,38 @@ def step(model: nn.Module, loss: Loss, inputs_BL: Tensor, targets_BL: Tensor) ->
     loss(inputs_BL, targets_BL).backward()
 
 
-def build(name: str, shape: Shape, activation: Activation) -> tuple[nn.Module, Callable[[], None]]:
+def build(
+    name: str, shape: Shape, activation: Activation, dropout: float = 0.0
+) -> tuple[nn.Module, Callable[[], None]]:
     """A model in training mode, and its step on the batch that all contestants share."""
     torch.manual_seed(0)
-    model, loss = BUILDERS[name](shape, activation)
+    model, loss = BUILDERS[name](shape, activation, dropout)
     inputs_BL, targets_BL = batch(shape.length)
     return model.train(), lambda: step(model, loss, inputs_BL, targets_BL)
 
 
-def in_fresh_process(name: str, shape: str, activation: Activation, threads: int) -> Callable[[], None]:
+def in_fresh_process(name: str, shape: str, activation: Activation, dropout: float, threads: int) -> Callable[[], None]:
     """For the high-water mark. A tiny step first starts the libraries' threads and buffers; then three real ones."""
     torch.set_num_threads(threads)
-    model, run = build(name, Shape.parse(shape), activation)
-    _, loss = BUILDERS[name](Shape(HEAD, 1, 8), activation)
+    model, run = build(name, Shape.parse(shape), activation, dropout)
+    _, loss = BUILDERS[name](Shape(HEAD, 1, 8), activation, dropout)
     loss(*batch(8, rows=1)).backward()
     model.zero_grad(set_to_none=True)
     return lambda: [run() for _ in range(3)] and None
 
 
 def measure_shape(
-    shape: Shape, activation: Activation, repeats: int, seconds: float, clock: str, console: Console
+    shape: Shape,
+    activation: Activation,
+    dropout: float,
+    repeats: int,
+    seconds: float,
+    clock: str,
+    console: Console,
 ) -> dict[str, Any]:
-    built = {name: build(name, shape, activation) for name in BUILDERS}
+    built = {name: build(name, shape, activation, dropout) for name in BUILDERS}
+    if dropout:
+        built[PLAIN] = build("ours", shape, activation, 0.0)
     params = {name: sum(p.numel() for p in model.parameters()) for name, (model, _) in built.items()}
     assert all(abs(count / params["ours"] - 1) <= 0.01 for count in params.values()), f"unequal parameters: {params}"
     tick = harness.CLOCKS[clock]
@@ -190,14 +208,16 @@ def measure_shape(
     return {"shape": str(shape), "params": params, "race": race, "peak": peak, "work": work}
 
 
-def measure_memory(shape: Shape, activation: Activation, threads: int, console: Console) -> dict[str, list[int]]:
+def measure_memory(
+    shape: Shape, activation: Activation, dropout: float, threads: int, console: Console
+) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {name: [] for name in BUILDERS}
     with harness.progress(console) as bar:
         task = bar.add_task(f"{shape} memory", total=MEMORY_RUNS * len(found), said="")
         for _ in range(MEMORY_RUNS):
             for name, taken in found.items():
-                arguments = {"name": name, "shape": str(shape), "activation": activation, "threads": threads}
-                taken.append(high_water.rise(__file__, "in_fresh_process", **arguments))
+                given = {"name": name, "shape": str(shape), "activation": activation, "dropout": dropout}
+                taken.append(high_water.rise(__file__, "in_fresh_process", **given, threads=threads))
                 bar.advance(task)
     return found
 
@@ -246,6 +266,7 @@ def main(
     json_out: Path | None = None,
     threads: int | None = None,
     activation: Activation = "gelu",
+    dropout: float = 0.0,
     clock: Literal["wall", "cpu"] = "wall",
     memory: bool = True,
 ) -> None:
@@ -265,6 +286,8 @@ def main(
         All cores if not given.
     activation
         Of all contestants; own: each library's own default.
+    dropout
+        Rate for all contestants; then ours without dropout runs beside them.
     clock
         wall, or cpu (processor time, for a busy machine; use one thread).
     memory
@@ -274,21 +297,26 @@ def main(
     wanted = [Shape.parse(text) for text in shapes]
     torch.set_num_threads(threads or torch.get_num_threads())
     machine = harness.fingerprint("x-transformers", "transformers")
-    results = [measure_shape(shape, activation, repeats, seconds, clock, console) for shape in wanted]
+    results = [measure_shape(shape, activation, dropout, repeats, seconds, clock, console) for shape in wanted]
     peak = max(result["peak"] for result in results)
     console.print(speed_table(results, peak))
     ratios = {result["shape"]: result["race"].speedup("ours", *PEERS) for result in results}
     mean = harness.geometric_mean(ratios.values())
     for shape, ratio in ratios.items():
         console.print(f"{shape}: ours / fastest peer {ratio}×, {ratio.verdict()}; goal ≥ {GOAL['each shape']}")
+    for result in results if dropout else ():
+        taken = result["race"].speedup(PLAIN, "ours")
+        console.print(f"{result['shape']}: with dropout {dropout} {taken}× the time; goal ≤ {MOST_FOR_DROPOUT}")
     console.print(f"geometric mean: {mean}×, {mean.verdict()}; goal ≥ {GOAL['geometric mean']}")
     found: dict[str, dict[str, list[int]]] = {}
     if memory:
-        found = {str(shape): measure_memory(shape, activation, machine["threads"], console) for shape in wanted}
+        how = activation, dropout, machine["threads"], console
+        found = {str(shape): measure_memory(shape, *how) for shape in wanted}
         console.print(memory_table(found))
     report = {
         "machine": machine,
         "activation": activation,
+        "dropout": dropout,
         "clock": clock,
         "goals": GOAL,
         "gemm_peak_flops": peak,
