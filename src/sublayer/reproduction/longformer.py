@@ -53,6 +53,14 @@ def windows() -> Claim:
         [
             Finding("bits_per_byte", "validation", "bits/byte", order, paper, less_is_better=True),
             Finding("tokens_per_second", "training", "tokens/s", [(SAME, DENSE)]),
+            Finding(
+                "step_memory",
+                "memory of a training step",
+                "MB",
+                [(SAME, DENSE)],
+                less_is_better=True,
+                form=lambda bytes_taken: bytes_taken / 1e6,
+            ),
         ],
         {**SIZES, **BUDGET},
     )
