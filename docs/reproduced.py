@@ -47,7 +47,8 @@ def _claim(result: PublishedClaim) -> Iterator[str]:
     yield f"### {result.claim.partition('/')[2]}"
     yield f"{result.says} ({result.source})"
     changes = [change(key, value) for key, value in result.changes.items()]
-    again = command("reproduce", result.claim, *changes, "--seeds", seeds(result.seeds))
+    data = ("--data", Path(result.data).name) if result.data else ()
+    again = command("reproduce", result.claim, *changes, *data, "--seeds", seeds(result.seeds))
     took = f"{plural(len(result.seeds), 'seed')}, {result.minutes:.0f} minutes of training in all"
     yield f"`{again}`: {result.scale}. {took}, {result.device['processor']}."
     settings = " ".join(change(key, value) for key, value in result.settings.items())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def reproduce(
     claim: str = "",
     *changes: str,
+    data: str = "",
     out: str = "",
     seeds: str = "3",
     workers: int = 1,
@@ -41,6 +42,8 @@ def reproduce(
         PAPER/CLAIM; without it, all claims are listed.
     changes
         key=value for all variants: another size or budget than the claim's own.
+    data
+        What to train on instead of the claim's own: a file, a folder, stdlib, task:NAME or image:PATH.
     out
         The folder; reproductions/PAPER/CLAIM if not given.
     seeds
@@ -61,7 +64,7 @@ def reproduce(
         import sublayer
         from sublayer import executors
 
-        how = {"seeds": read_seeds(seeds), "on_start": view.start, "on_phase": view.phase}
+        how = {"data": data, "seeds": read_seeds(seeds), "on_start": view.start, "on_phase": view.phase}
         with executors.pool(ray, workers, []) as pool:
             result = sublayer.reproduce(claim, out, read_overrides(changes), pool=pool, **how)
     print_json(result.dump()) if json else _print_page(result, str(view.folder))
@@ -92,7 +95,7 @@ def _print_page(result: ClaimResult, folder: str) -> None:
     console = Console(highlight=False)
     console.print(f"[bold]{result.claim}[/]  {result.source}")
     console.print(result.says, markup=False)
-    changed = ", ".join(change(key, value) for key, value in result.changes.items())
+    changed = ", ".join((*([result.data] if result.data else ()), *(change(*pair) for pair in result.changes.items())))
     console.print(f"scaled down: {result.scale}" + (f"; changed: {changed}" if changed else ""), markup=False)
     for finding in result.findings:
         console.print()

@@ -22,6 +22,7 @@ def reproduce(
     out: str | Path = "",
     changes: Mapping[str, Any] | None = None,
     *,
+    data: str = "",
     seeds: Sequence[int] = (0, 1, 2),
     pool: executors.Pool | None = None,
     on_start: OnStart = lambda request, folder: None,
@@ -29,7 +30,7 @@ def reproduce(
 ) -> ClaimResult:
     """Run a paper's claim again, or continue it; changes: to its sizes and its budget, for all variants.
 
-    out: the folder; reproductions/PAPER/CLAIM if empty.
+    out: the folder; reproductions/PAPER/CLAIM if empty. data: what is trained on; the claim's own if empty.
     """
     asked, own = find(claim) if isinstance(claim, str) else claim, dict(changes or {})
     check(asked, own)
@@ -37,7 +38,7 @@ def reproduce(
     folder = Path(out or f"reproductions/{asked.name}")
     table = compare(
         asked.variants,
-        asked.data,
+        data or asked.data,
         folder,
         settings,
         seeds=seeds,
@@ -55,6 +56,7 @@ def reproduce(
         scale=asked.scale,
         settings={key: _plain(value) for key, value in settings.items()},
         changes={key: _plain(value) for key, value in own.items()},
+        data=data,
         seeds=list(seeds),
         minutes=sum(row.minutes for row in table.rows),
         findings=[found(finding, table.rows) for finding in asked.findings],

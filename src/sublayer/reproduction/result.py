@@ -92,6 +92,8 @@ class ClaimResult(Record):
     """Keys of model, data and training for all variants."""
     changes: dict[str, Any] = {}
     """Those among them that the user changed."""
+    data: str = ""
+    """What was trained on instead of the claim's own; empty for that."""
     seeds: list[int] = []
     minutes: float = 0.0
     """Of training, in all."""

@@ -21,7 +21,7 @@ def section(source: Source) -> Section:
         body += [heading(_heading(finding)), _drawn(finding, result), _table(finding)]
         body.append(tag("ul", (tag("li", pair.words) for pair in finding.pairs)))
     body += [
-        command("sublayer", "reproduce", result.claim, *_changes(result), *_seeds(result)),
+        command("sublayer", "reproduce", result.claim, *_changes(result), *_data(result), *_seeds(result)),
         heading("The comparison behind it"),
         *behind.body,
     ]
@@ -37,13 +37,17 @@ def _headline(result: ClaimResult) -> str:
 
 
 def _scale(result: ClaimResult) -> str:
-    changed = ", ".join(_changes(result))
+    changed = ", ".join((*([result.data] if result.data else ()), *_changes(result)))
     also = f" Changed: {changed}." if changed else ""
     return f"Scaled down: {result.scale}. {plural(round(result.minutes), 'minute')} of training in all.{also}"
 
 
 def _changes(result: ClaimResult) -> list[str]:
     return [change(key, value) for key, value in result.changes.items()]
+
+
+def _data(result: ClaimResult) -> list[str]:
+    return ["--data", result.data] if result.data else []
 
 
 def _seeds(result: ClaimResult) -> list[str]:
