@@ -112,7 +112,7 @@ def ours(name: str, length: int) -> Attend:
         return View(*known, heads=HEADS) if "heads" in View.__dataclass_fields__ else View(*known)
 
     if twin:
-        path = next(path for path in paths.registered(softmax.BANDS) if "PyTorch" in path.name)
+        path = next(path for path in paths.registered(softmax.BANDS) if path.name == "bands of keys (PyTorch)")
         return lambda q, k, v: path.run(q, k, v, view())
     return lambda q, k, v: part.kernel(q, k, v, view())[0]
 

@@ -31,22 +31,41 @@ def attend(
     bias_BHLR: Float[Tensor, "#B #H #L R"] | None,
     terms: Terms,
 ) -> Float[Tensor, "B H L K"]:
-    found = [_attend_band(q_BHLK, k_BGMK, v_BGMK, bias_BHLR, terms, band) for band in terms.bands]
-    if not found:  # zeros whose gradients are zeros, as where a mask hides all
+    if not terms.bands:  # zeros whose gradients are zeros, as where a mask hides all
         return 0 * (q_BHLK + (k_BGMK + v_BGMK).sum())
-    if len(found) == 1:
-        return found[0][0]
-    # y = Σ_b e^(log_b − log) y_b, where log = log Σ_b e^(log_b)
-    log_NBHL1 = torch.stack([log for _, log in found])
-    share_NBHL1 = (log_NBHL1 - log_NBHL1.logsumexp(0)).exp()
-    return sum((y * share for (y, _), share in zip(found, share_NBHL1, strict=True)), torch.zeros_like(q_BHLK))
+    found = [_attend_band(q_BHLK, k_BGMK, v_BGMK, bias_BHLR, terms, band) for band in terms.bands]
+    if len(found) == 1 and found[0][0] is None:
+        return found[0][1].view_as(q_BHLK)
+    return _merged(found, q_BHLK)
+
+
+Found = tuple[Tensor | None, Tensor, Tensor]
+"""Of one band: the indices of its queries among all H · L (None: all), their outputs (B, Q, K), and the log Σ exp of
+their scores (B, Q, 1)."""
+
+
+def _merged(found: list[Found], q_BHLK: Tensor) -> Float[Tensor, "B H L K"]:
+    """y = Σ_b e^(log_b − log) y_b, where log = log Σ_b e^(log_b). Bands of few queries take no more room than those."""
+    B, H, L, K = q_BHLK.shape
+    low = found[0][2].new_full((B, H * L, 1), torch.finfo(found[0][2].dtype).min / 4)
+    top, total, y = low, torch.zeros_like(low), q_BHLK.new_zeros(B, H * L, K)
+    for at, _, log in found:
+        log = log.detach()
+        top = torch.maximum(top, log) if at is None else top.index_copy(1, at, torch.maximum(top[:, at], log))
+    parts = [(log - (top if at is None else top[:, at])).exp() for at, _, log in found]
+    for (at, _, _), part in zip(found, parts, strict=True):
+        total = total + part if at is None else total.index_add(1, at, part)
+    for (at, part_y, _), part in zip(found, parts, strict=True):
+        given = (part / (total if at is None else total[:, at])).to(y.dtype) * part_y
+        y = y + given if at is None else y.index_add_(1, at, given)
+    return y.view_as(q_BHLK)
 
 
 def _attend_band(
     q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, bias_BHLR: Tensor | None, terms: Terms, band: Band
-) -> tuple[Float[Tensor, "B H L K"], Float[Tensor, "B H L 1"]]:
-    """Its output, and log Σ exp of its scores; a query that sees nothing of it has zeros, and a log far below."""
-    (_, H, _, K), G, device = q_BHLK.shape, k_BGMK.shape[1], q_BHLK.device
+) -> Found:
+    """A query that sees nothing of it has zeros, and a log far below."""
+    (_, H, L, K), G, device = q_BHLK.shape, k_BGMK.shape[1], q_BHLK.device
     tiles = tiles_of(band)
     query_nT, key_nX, seen_nTX = (x.to(device) for x in (tiles.query_nT, tiles.key_nX, tiles.seen_nTX))
     heads = (
@@ -86,15 +105,10 @@ def _attend_band(
     y = (weights @ v_BgnXK).unflatten(3, (r, T)).transpose(2, 3).flatten(1, 2)  # (B, h, n, T, K)
     y, log = (y / total).masked_fill(blind, 0), (top + total.log()).masked_fill(blind, low)
     count = len(band.lo)  # after them, the last tile is filled up
-    y, log = (x.flatten(2, 3)[:, :, :count] for x in (y, log))
+    y, log = (x.flatten(2, 3)[:, :, :count].flatten(1, 2) for x in (y, log))
     if band.queries is None and whole:
-        return y, log
-    at = query_nT.flatten()[:count]
-    y_BHLK, log_BHL1 = torch.zeros_like(q_BHLK), torch.full_like(q_BHLK[..., :1], low)
-    if whole:
-        return y_BHLK.index_copy(2, at, y), log_BHL1.index_copy(2, at, log)
-    y_BhLK, log_BhL1 = y_BHLK[:, heads].index_copy(2, at, y), log_BHL1[:, heads].index_copy(2, at, log)
-    return y_BHLK.index_copy(1, heads, y_BhLK), log_BHL1.index_copy(1, heads, log_BhL1)
+        return None, y, log
+    return (heads[:, None] * L + query_nT.flatten()[:count]).flatten(), y, log
 
 
 def _bias(bias_BHLR: Tensor, heads: Tensor, query_nT: Tensor, key_nX: Tensor, zero: int) -> Tensor:
