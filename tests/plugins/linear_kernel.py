@@ -23,11 +23,12 @@ class EluKernel(Kernel):
             if not pattern.causal:
                 raise ValueError(f"kernel={self.tag} reads left to right, but pattern={pattern.tag} does not")
 
-        def flops(self, heads, groups, head_dim, length, pairs):
+        def flops(self, load):
+            length, head_dim = load.length, load.head_dim
             chunks = [min(CHUNK, length - start) for start in range(0, length, CHUNK)]
-            near = sum(4 * heads * head_dim * size * size for size in chunks)
-            far = 2 * heads * length * head_dim * (head_dim + 1)
-            return near + far + 2 * heads * length * head_dim * head_dim
+            near = sum(4 * head_dim * size * size for size in chunks)
+            far = 2 * length * head_dim * (head_dim + 1)
+            return load.heads * (near + far + 2 * length * head_dim * head_dim)
 
         def state_size(self, heads, groups, head_dim):
             return heads * head_dim * (head_dim + 1)

@@ -271,8 +271,8 @@ class Elu(Kernel):
     class Config(Kernel.Config, tag="planted_elu"):
         own_state = True
 
-        def flops(self, heads, groups, head_dim, length, pairs):
-            return 4 * heads * head_dim * pairs
+        def flops(self, load):
+            return 4 * load.heads * load.head_dim * load.pairs
 
         def state_size(self, heads, groups, head_dim):
             return groups * head_dim * (head_dim + 1)

@@ -2,7 +2,7 @@
 
 from sublayer.nn.attention.cross import Cross
 from sublayer.nn.attention.etc import EtcAttention
-from sublayer.nn.attention.kernel import Kernel, Softmax, View
+from sublayer.nn.attention.kernel import Kernel, Load, Softmax, View
 from sublayer.nn.attention.longformer_attention import LongformerAttention
 from sublayer.nn.attention.memory_compressed import MemoryCompressed
 from sublayer.nn.attention.multihead import MultiHead
@@ -19,6 +19,7 @@ __all__ = [
     "Full",
     "FullSpan",
     "Kernel",
+    "Load",
     "LongformerAttention",
     "MemoryCompressed",
     "MultiHead",

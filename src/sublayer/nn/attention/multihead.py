@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sublayer.nn import paths
 from sublayer.nn.attention import one_query
 from sublayer.nn.attention.heads import Heads, join_heads
-from sublayer.nn.attention.kernel import Kernel, Softmax, View
+from sublayer.nn.attention.kernel import Kernel, Load, Softmax, View
 from sublayer.nn.attention.kernel.softmax import BANDS, DENSE
 from sublayer.nn.attention.pattern import Causal, Pattern
 from sublayer.nn.attention.projection import Projection, empty
@@ -170,7 +170,7 @@ class MultiHead(Heads):
             stored = self.memory.hidden and work.frozen
             pairs, apart = self._pairs(slot, work, M)
             position = self.position(slot).layer_flops(H, K, slot.dim, L, apart, stored)
-            weights = self.kernel.flops(H, G, K, L, pairs)
+            weights = self.kernel.flops(Load(slot.dim, H, G, K, L, pairs, self.pattern.causal))
             return queries + keys + position + weights + self.memory.flops(slot, G, K, work)
 
         def _slots(self, work: Work) -> int:
@@ -249,7 +249,9 @@ class MultiHead(Heads):
         if self.config.kernel.own_state:
             k_BGLK, v_BGLK = new.own()
             q_BHLK = self.position.query(new.queries(), scene)
-            y_BHLK, state = weigh(q_BHLK, k_BGLK, v_BGLK, View(scene, *known, dropout=dropout, heads=self.heads), state)
+            x_BLD = new.normed() if self.config.kernel.reads_input else None
+            view = View(scene, *known, dropout=dropout, heads=self.heads, x_BLD=x_BLD)
+            y_BHLK, state = weigh(q_BHLK, k_BGLK, v_BGLK, view, state)
             state = None if self.config.memory.reach == 0 else state
         else:
             seen = self.memory.step(new, state, scene, self._reach(scene))

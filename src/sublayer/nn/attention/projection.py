@@ -63,6 +63,10 @@ class Projection:
         k_BGMK, v_BGMK = split_heads(k_BMZ, self.part.groups), split_heads(v_BMZ, self.part.groups)
         return self.part.position.key(k_BGMK, scene, memory), v_BGMK
 
+    def normed(self) -> Float[Tensor, "B L D"]:
+        """What the segment's are projected from."""
+        return self._normed(self.x_BLD)
+
     def table(self, distances: int) -> Tensor | None:
         """The position's projection of distances 0 … distances − 1; None if it has no such table."""
         return self.part.position.table(distances)

@@ -38,10 +38,28 @@ class View:
     far_F: Tensor | None = None
     """As in `Attended`: which tokens the first F slots hold, where these are not the ones just before the others."""
 
+    x_BLD: Tensor | None = None
+    """What queries, keys and values are projected from; only for a kernel that `reads_input`."""
+
     @property
     def sight(self) -> Sight:
         """Which keys each query may see: pattern, memory and padding in one."""
         return sight(self.scene, self.pattern, self.memory, self.remembered, self.heads)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a kernel has to do in one pass, for counting."""
+
+    dim: int
+    heads: int
+    groups: int
+    head_dim: int
+    length: int
+    """Queries of each head."""
+    pairs: int
+    """Query–key pairs that meet, in all heads together, if it follows the pattern; else of the full rectangle."""
+    causal: bool
 
 
 class Kernel(nn.Module):
@@ -58,6 +76,8 @@ class Kernel(nn.Module):
         """Whether it carries a state of its own instead of reading a memory."""
         by_bands: ClassVar[bool] = False
         """Whether its work follows the pattern's bands; else it is the full rectangle."""
+        reads_input: ClassVar[bool] = False
+        """Whether it forms something from the attention's input, beside queries, keys and values."""
         recalls: ClassVar[bool] = False
         """Whether a stack that owns the memory (Feedback) forms weights as this kernel does."""
 
@@ -99,10 +119,9 @@ class Kernel(nn.Module):
         def params(self, slot: Slot, heads: int, groups: int, head_dim: int) -> int:
             return 0
 
-        def flops(self, heads: int, groups: int, head_dim: int, length: int, pairs: int) -> int:
-            """Matmul work for `length` queries that meet `pairs` query–key pairs in all heads together; scores and
-            weighted values."""
-            return 2 * 2 * head_dim * pairs
+        def flops(self, load: Load) -> int:
+            """Matmul work of one row; scores and weighted values."""
+            return 2 * 2 * load.head_dim * load.pairs
 
         def state_size(self, heads: int, groups: int, head_dim: int) -> int:
             """Numbers in a state of its own, per row."""
