@@ -43,8 +43,9 @@ AT_MOST: dict[str, int] = {
     "among": 24,
     "radius": 4,
     "segment": 5,
+    "features": 24,
 }
-"""Sizes of patterns and segments, which stay as they are where they are smaller."""
+"""Sizes of patterns, segments and random features, which stay as they are where they are smaller."""
 
 
 def small(config: Model.Config) -> Model.Config:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sublayer.data import Batch, Data
 from sublayer.data.permutation import mix
+from sublayer.nn.stepping import after_step
 from sublayer.runs import Progress, Run
 from sublayer.runs.metrics import MetricsLine, TrainLine
 from sublayer.training import average, guard
@@ -73,7 +74,7 @@ def train_on(
     if world.main:
         average.keep(run, config, progress)  # again, for a process that was killed before it did
         if ended and config.average:
-            average.write(run, config.average)
+            average.write(run, config.average, {name for name, _ in trainee.model.named_buffers()})
     world.wait()
     return ended
 
@@ -99,6 +100,7 @@ def take_step(trainee: Trainee, config: TrainConfig, world: World, rate: float) 
     trainee.optimizer.step()
     trainee.optimizer.zero_grad(set_to_none=True)
     progress.step += 1
+    after_step(trainee.model, progress.step)
     return losses, world.plain(norm)
 
 

@@ -298,7 +298,7 @@ class MultiHead(Heads):
 
     def path(self, mode: paths.Mode) -> paths.Choice:
         if not self.config.kernel.by_bands:
-            return paths.Choice(f"kernel={self.config.kernel.tag} (PyTorch)")
+            return paths.report(self.config.kernel.job, self, mode, plain=f"kernel={self.config.kernel.tag} (PyTorch)")
         bands = paths.report(BANDS, self, mode)
         dense = paths.report(DENSE, self, mode, plain="PyTorch's attention")
         return bands if bands.path != paths.PLAIN else paths.Choice(dense.path, (*bands.why_not, *dense.why_not))

@@ -8,4 +8,18 @@ from sublayer.nn.attention.kernel.retention import Retention
 from sublayer.nn.attention.kernel.rfa import RFA
 from sublayer.nn.attention.kernel.softmax import Softmax, attend
 
-__all__ = ["Delta", "Kernel", "Linear", "Load", "Performer", "RFA", "Retention", "Softmax", "View", "attend"]
+from sublayer.nn.attention.kernel import native_recurrence  # isort: skip  (a fast path)
+
+__all__ = [
+    "RFA",
+    "Delta",
+    "Kernel",
+    "Linear",
+    "Load",
+    "Performer",
+    "Retention",
+    "Softmax",
+    "View",
+    "attend",
+    "native_recurrence",
+]

@@ -78,6 +78,8 @@ class Kernel(nn.Module):
         """Whether its work follows the pattern's bands; else it is the full rectangle."""
         reads_input: ClassVar[bool] = False
         """Whether it forms something from the attention's input, beside queries, keys and values."""
+        job: ClassVar[str] = ""
+        """What fast paths do for it, beside those along a pattern's bands."""
         recalls: ClassVar[bool] = False
         """Whether a stack that owns the memory (Feedback) forms weights as this kernel does."""
 

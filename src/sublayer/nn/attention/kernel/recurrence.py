@@ -21,6 +21,8 @@ from torch.nn import functional as F
 
 from sublayer.nn.state import PartState
 
+RECURRENCE = "recurrence"
+"""The job of paths that do `chunkwise` faster: (terms, before), then run(terms, before)."""
 CHUNK = 64
 """Tokens that meet each other directly; those of other chunks meet in the sums."""
 
@@ -159,8 +161,10 @@ def _running(before: Tensor, added_BGnFX: Tensor, end: Tensor | None) -> tuple[T
         sums = torch.cat([before[:, :, None], added_BGnFX], dim=2).cumsum(2)
         return sums[:, :, :-1], sums[:, :, -1]
     found = [before]
-    for n in range(added_BGnFX.shape[2]):
-        found.append(torch.addcmul(added_BGnFX[:, :, n], found[-1], end[:, :, n, :, None]))
+    for added, left in zip(
+        added_BGnFX.unbind(2), end[..., None].unbind(2), strict=True
+    ):  # indexing has a slow gradient
+        found.append(torch.addcmul(added, found[-1], left))
     return torch.stack(found[:-1], dim=2), found[-1]
 
 
@@ -181,9 +185,9 @@ def _correct(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What each chunk writes, the sums before each, and those after the last."""
     written, sums = [], [s_BGFK]
-    for n in range(v.shape[2]):
+    kept = (None,) * v.shape[2] if end is None else end[..., None].unbind(2)
+    for new, old, k, left in zip(v.unbind(2), taken.unbind(2), faded_to_end.unbind(2), kept, strict=True):
         s = sums[-1]
-        written.append(v[:, :, n] - taken[:, :, n] @ s)
-        left = s if end is None else s * end[:, :, n, :, None]
-        sums.append(left + faded_to_end[:, :, n].transpose(-1, -2) @ written[-1])
+        written.append(new - old @ s)
+        sums.append((s if left is None else s * left) + k.transpose(-1, -2) @ written[-1])
     return torch.stack(written, 2), torch.stack(sums[:-1], 2), sums[-1]

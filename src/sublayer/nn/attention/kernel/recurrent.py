@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from sublayer.nn import paths
 from sublayer.nn.attention.kernel import recurrence
 from sublayer.nn.attention.kernel.base import Kernel, Load, View
 from sublayer.nn.attention.kernel.recurrence import Sums, Terms
@@ -26,6 +27,7 @@ class Recurrent(Kernel):
 
     class Config(Kernel.Config):
         own_state = True
+        job = recurrence.RECURRENCE
         normed: ClassVar[bool] = True
         """Whether weights sum to one."""
         one_way: ClassVar[bool] = False
@@ -76,7 +78,7 @@ class Recurrent(Kernel):
     def forward(
         self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None = None
     ) -> tuple[Tensor, Sums]:
-        return self._run(q_BHLK, k_BGLK, v_BGLK, view, state, recurrence.chunkwise, recurrence.both_ways)
+        return self._run(q_BHLK, k_BGLK, v_BGLK, view, state, _by_chunks, recurrence.both_ways)
 
     def reference(
         self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None = None
@@ -101,6 +103,11 @@ class Recurrent(Kernel):
             form = one_way if view.pattern.causal else both_ways
             y_BHLK, weight_BHL1, after = form(terms, before)
             return self.divided(y_BHLK, weight_BHL1).to(q_BHLK.dtype), replace(after, top_BG=top_BG)
+
+
+def _by_chunks(terms: Terms, before: Sums) -> recurrence.Found:
+    path = paths.find(recurrence.RECURRENCE, terms, before)
+    return recurrence.chunkwise(terms, before) if path is None else path.run(terms, before)
 
 
 def unpadded(x_BGLX: Tensor, view: View) -> Tensor:

@@ -14,9 +14,9 @@ from sublayer.nn.config import Count
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Slot
 
-LEAST = 1e-2
-"""What a query's weights sum to at least. Estimates may be negative; with unit vectors the sum they estimate is at least
-e^(−2) for one key. The same in training and generation."""
+LEAST = 0.1
+"""What a query's weights sum to at least. Estimates may be negative; what they estimate is e^(−2) for one key at least,
+as long as σ is 1. The same in training and generation."""
 
 
 class RFA(Recurrent):
