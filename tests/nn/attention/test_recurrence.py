@@ -1,4 +1,4 @@
-"""Kernels with a recurrent form: chunks, the recurrence, C and the quadratic form agree; estimates are what they say."""
+"""Kernels with a recurrent form: chunks, recurrence, C and the quadratic form agree; estimates are what they say."""
 
 import math
 

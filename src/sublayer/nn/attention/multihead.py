@@ -249,8 +249,8 @@ class MultiHead(Heads):
         if self.config.kernel.own_state:
             k_BGLK, v_BGLK = new.own()
             q_BHLK = self.position.query(new.queries(), scene)
-            x_BLD = new.normed() if self.config.kernel.reads_input else None
-            view = View(scene, *known, dropout=dropout, heads=self.heads, x_BLD=x_BLD)
+            read = new.normed() if self.config.kernel.reads_input else None
+            view = View(scene, *known, dropout=dropout, heads=self.heads, x_BLD=read)
             y_BHLK, state = weigh(q_BHLK, k_BGLK, v_BGLK, view, state)
             state = None if self.config.memory.reach == 0 else state
         else:

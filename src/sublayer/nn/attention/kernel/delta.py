@@ -22,8 +22,8 @@ class Delta(Recurrent):
     """S_t = a_t S_{t−1} + b_t k_t (v_t − a_t S_{t−1}ᵀ k_t)ᵀ, y_t = norm(S_tᵀ q_t) (Yang et al. 2024; with the gate
     a_t, Yang et al. 2025, eq. 10).
 
-    b_t = σ(W_b x_t), a_t = exp(−e^A softplus(W_a x_t + c)); queries and keys are of length 1; the norm is each head's own,
-    by its root mean square and without weights.
+    b_t = σ(W_b x_t), a_t = exp(−e^A softplus(W_a x_t + c)); queries and keys are of length 1; the norm is each head's
+    own, by its root mean square and without weights.
     """
 
     class Config(Recurrent.Config, tag="delta"):
@@ -61,5 +61,5 @@ class Delta(Recurrent):
         q_BHLK, k_BGLK = F.normalize(q_BHLK, dim=-1, eps=1e-6), F.normalize(k_BGLK, dim=-1, eps=1e-6)
         return Terms(q_BHLK, unpadded(k_BGLK, view), v_BGLK, fade_BGL, strength_BGL), None
 
-    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None) -> Tensor:
+    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None, least_BGL: Tensor | None) -> Tensor:
         return F.rms_norm(y_BHLK, y_BHLK.shape[-1:], eps=1e-6)

@@ -1,4 +1,4 @@
-"""The recurrence in C, on a CPU faster than its twin, `recurrence.chunkwise`: a chunk stays in the processor's caches."""
+"""The recurrence in C, on a CPU faster than its twin, `chunkwise`: a chunk stays in the processor's caches."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ WORTH = 2**18
 """Multiplications of queries by the sums below which it is not faster."""
 WIDE, CHUNK, HIGH, TALL = 16, 64, 72, 8
 """As in recurrence.c, TALL at most."""
+WHOLE = ("s", "z", "s_after", "z_after", "to_s_after", "to_z_after", "to_s", "to_z")
+"""Arrays that are contiguous as a whole."""
 
 
 class HeadArray(Structure):
@@ -118,7 +120,9 @@ class Recur(torch.autograd.Function):
 
 def _call(name: str, arrays: dict[str, Tensor | None]) -> None:
     q, k, v = (arrays[name] for name in ("q", "k", "v"))
-    assert q is not None and k is not None and v is not None
+    assert q is not None
+    assert k is not None
+    assert v is not None
     (B, H, L, F), G, K = q.shape, k.shape[1], v.shape[-1]
     threads = min(torch.get_num_threads(), B * G)
     wide = -(-max(F, K) // WIDE) * WIDE
@@ -126,9 +130,8 @@ def _call(name: str, arrays: dict[str, Tensor | None]) -> None:
     room = scratch(threads * private)
     call = RecurrenceCall(batch=B, heads=H, groups=G, length=L, features=F, size=K, threads=threads, private=private)
     call.room = room.data_ptr()
-    kinds = dict(RecurrenceCall._fields_)  # pyright: ignore[reportArgumentType]
     for field, x in arrays.items():
-        setattr(call, field, _heads(x) if kinds[field] is HeadArray else address(x))
+        setattr(call, field, address(x) if field in WHOLE else _heads(x))
     library = load(SOURCE, "linear attention")
     assert library is not None
     library[name](byref(call))

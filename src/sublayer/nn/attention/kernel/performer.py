@@ -22,8 +22,8 @@ class Performer(Recurrent):
     """φ(x)_f = exp(w_f · x − |x|²/2)/√m, x = q/K^¼ or k/K^¼, so that E[φ(q) · φ(k)] = exp(q · k/√K) (Choromanski et al.
     2021, lemma 1 and section 3); or φ(x) = relu(W x) + ε, their generalised attention.
 
-    exp of large numbers is avoided by a largest exponent that is divided out again. For a query it is its own. For keys it
-    is the largest so far, by which the sums fade where it grows: one over all keys would let the future be seen.
+    exp of large numbers is avoided by a largest exponent that is divided out again. For a query it is its own. For keys
+    it is the largest so far, by which the sums fade where it grows: one over all keys would let the future be seen.
     """
 
     class Config(Recurrent.Config, tag="performer"):
@@ -44,7 +44,7 @@ class Performer(Recurrent):
         def state_size(self, heads: int, groups: int, head_dim: int) -> int:
             return super().state_size(heads, groups, head_dim) + (groups if self.form == "positive" else 0)
 
-    config: Config
+    config: Config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, config: Config, slot: Slot, heads: int, groups: int, head_dim: int) -> None:
         super().__init__(config, slot, heads, groups, head_dim)
@@ -65,7 +65,7 @@ class Performer(Recurrent):
         if not view.pattern.causal:
             top_BG1 = own_BGL.amax(-1, keepdim=True)
             return Terms(q_BHLF, _below(k_BGLF, top_BG1, view), v_BGLK), None
-        first_BG1 = torch.full_like(own_BGL[..., :1], -torch.inf) if state is None else state.top_BG[..., None]  # pyright: ignore[reportOptionalSubscript]
+        first_BG1 = torch.full_like(own_BGL[..., :1], -torch.inf) if state is None else state.more_BG[..., None]  # pyright: ignore[reportOptionalSubscript]
         top_BGX = torch.cat([first_BG1, own_BGL], dim=-1).cummax(-1).values
         # Before the first key there is nothing to fade.
         fade_BGL = (top_BGX[..., :-1] - top_BGX[..., 1:]).masked_fill(top_BGX[..., :-1].isinf(), 0)

@@ -38,6 +38,8 @@ class Terms:
     """log a ≤ 0; None: nothing fades."""
     strength_BGL: Tensor | None = None
     """b of the delta rule; None: without it."""
+    least_BGL: Tensor | None = None
+    """What each query's weights sum to at least; None: they are positive."""
 
     def zeros(self, normed: bool) -> Sums:
         B, G, _, F = self.k_BGLF.shape
@@ -51,8 +53,8 @@ class Sums(PartState):
 
     s_BGFK: Float[Tensor, "B G F K"]
     z_BGF: Float[Tensor, "B G F"] | None = None
-    top_BG: Float[Tensor, "B G"] | None = None
-    """The largest exponent so far, by which features of keys are divided."""
+    more_BG: Float[Tensor, "B G"] | None = None
+    """What a kernel carries beside them."""
 
 
 Found = tuple[Float[Tensor, "B H L K"], Float[Tensor, "B H L 1"] | None, Sums]
@@ -109,9 +111,9 @@ def sizes(length: int) -> tuple[int, int]:
 def chunkwise(terms: Terms, before: Sums) -> Found:
     """Queries on the keys of their chunk, and on the sums of the chunks before.
 
-    With A_t = Σ_{u ≤ t} log a_u within the chunk, key j has faded by e^(A_i − A_j) for query i, and the sums by e^(A_i).
+    With A_t = Σ_{u ≤ t} log a_u within the chunk, key j has faded by e^(A_i − A_j) for query i, the sums by e^(A_i).
     """
-    (B, H, L, _), G = terms.q_BHLF.shape, terms.k_BGLF.shape[1]
+    (H, L), G = terms.q_BHLF.shape[1:3], terms.k_BGLF.shape[1]
     n, T = sizes(L)
     q = _chunks(terms.q_BHLF, n, T).unflatten(1, (G, H // G)).transpose(2, 3)  # (B, G, n, r, T, F)
     k, v = _chunks(terms.k_BGLF, n, T), _chunks(terms.v_BGLK, n, T)
@@ -161,9 +163,7 @@ def _running(before: Tensor, added_BGnFX: Tensor, end: Tensor | None) -> tuple[T
         sums = torch.cat([before[:, :, None], added_BGnFX], dim=2).cumsum(2)
         return sums[:, :, :-1], sums[:, :, -1]
     found = [before]
-    for added, left in zip(
-        added_BGnFX.unbind(2), end[..., None].unbind(2), strict=True
-    ):  # indexing has a slow gradient
+    for added, left in zip(added_BGnFX.unbind(2), end[..., None].unbind(2), strict=True):  # not by index: slow backward
         found.append(torch.addcmul(added, found[-1], left))
     return torch.stack(found[:-1], dim=2), found[-1]
 

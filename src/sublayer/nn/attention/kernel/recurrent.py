@@ -63,33 +63,38 @@ class Recurrent(Kernel):
         def state_size(self, heads: int, groups: int, head_dim: int) -> int:
             return groups * self.width(head_dim) * (head_dim + (1 if self.normed else 0))
 
-    config: Config
+    config: Config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @abstractmethod
     def terms(
         self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None
     ) -> tuple[Terms, Tensor | None]:
-        """The terms, in which padding changes nothing; and `Sums.top_BG` after the segment."""
+        """The terms, in which padding changes nothing; and `Sums.more_BG` after the segment."""
 
-    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None) -> Tensor:
+    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None, least_BGL: Tensor | None) -> Tensor:
         """The output from S_tᵀ q_t and z_t · q_t."""
-        return y_BHLK if weight_BHL1 is None else y_BHLK / weight_BHL1.clamp(min=torch.finfo(y_BHLK.dtype).tiny)
+        if weight_BHL1 is None:
+            return y_BHLK
+        if least_BGL is not None:
+            least_BHL = least_BGL.repeat_interleave(y_BHLK.shape[1] // least_BGL.shape[1], dim=1)
+            weight_BHL1 = torch.maximum(weight_BHL1, least_BHL[..., None])
+        return y_BHLK / weight_BHL1.clamp(min=torch.finfo(y_BHLK.dtype).tiny)
 
     def forward(
-        self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None = None
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: Sums | None = None
     ) -> tuple[Tensor, Sums]:
-        return self._run(q_BHLK, k_BGLK, v_BGLK, view, state, _by_chunks, recurrence.both_ways)
+        return self._run(q_BHLK, k_BGMK, v_BGMK, view, state, _by_chunks, recurrence.both_ways)
 
     def reference(
-        self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None = None
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: Sums | None = None
     ) -> tuple[Tensor, Sums]:
-        return self._run(q_BHLK, k_BGLK, v_BGLK, view, state, recurrence.one_by_one, recurrence.all_pairs)
+        return self._run(q_BHLK, k_BGMK, v_BGMK, view, state, recurrence.one_by_one, recurrence.all_pairs)
 
     def _run(
         self,
         q_BHLK: Tensor,
-        k_BGLK: Tensor,
-        v_BGLK: Tensor,
+        k_BGMK: Tensor,
+        v_BGMK: Tensor,
         view: View,
         state: Sums | None,
         one_way: recurrence.Form,
@@ -97,12 +102,12 @@ class Recurrent(Kernel):
     ) -> tuple[Tensor, Sums]:
         dtype = torch.promote_types(q_BHLK.dtype, torch.float32)
         with nullcontext() if q_BHLK.is_meta else torch.autocast(q_BHLK.device.type, enabled=False):
-            given = (x.to(dtype) for x in (q_BHLK, k_BGLK, v_BGLK))
-            terms, top_BG = self.terms(*given, view, state)
+            terms, more_BG = self.terms(q_BHLK.to(dtype), k_BGMK.to(dtype), v_BGMK.to(dtype), view, state)
             before = terms.zeros(self.config.normed) if state is None else state
             form = one_way if view.pattern.causal else both_ways
             y_BHLK, weight_BHL1, after = form(terms, before)
-            return self.divided(y_BHLK, weight_BHL1).to(q_BHLK.dtype), replace(after, top_BG=top_BG)
+            y_BHLK = self.divided(y_BHLK, weight_BHL1, terms.least_BGL)
+            return y_BHLK.to(q_BHLK.dtype), replace(after, more_BG=more_BG)
 
 
 def _by_chunks(terms: Terms, before: Sums) -> recurrence.Found:

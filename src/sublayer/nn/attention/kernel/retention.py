@@ -37,5 +37,5 @@ class Retention(Recurrent):
         fade_BGL = of_tokens(self.fade_G.to(k_BGLK.dtype).expand(B, L, -1), view)
         return Terms(q_BHLK * K**-0.5, unpadded(k_BGLK, view), v_BGLK, fade_BGL), None
 
-    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None) -> Tensor:
+    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None, least_BGL: Tensor | None) -> Tensor:
         return F.rms_norm(y_BHLK, y_BHLK.shape[-1:], eps=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,8 +17,10 @@ from sublayer.nn.linear import linear
 from sublayer.nn.part import Slot
 
 LEAST = 0.1
-"""What a query's weights sum to at least. Estimates may be negative; what they estimate is e^(−2) for one key at least,
-as long as σ is 1. The same in training and generation."""
+"""What a query's weights sum to at least, on average over the keys: estimates may be negative. The same in training and
+generation."""
+SPREAD = 2**0.5
+"""σ before anything is learned: then one key's weight, e^(−1) at least, is estimated as positive by a few features."""
 
 
 class RFA(Recurrent):
@@ -50,30 +54,35 @@ class RFA(Recurrent):
             drawn = (load.heads + load.groups) * load.length * load.head_dim * self.features
             return 2 * (drawn + (load.length * load.dim * load.groups if self.gate else 0))
 
-    config: Config
+        def state_size(self, heads: int, groups: int, head_dim: int) -> int:
+            return super().state_size(heads, groups, head_dim) + groups
+
+    config: Config  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, config: Config, slot: Slot, heads: int, groups: int, head_dim: int) -> None:
         super().__init__(config, slot, heads, groups, head_dim)
         self.matrix = RandomMatrix(config.features, head_dim, config.redraw, independent=True)
-        self.log_sigma_GK = nn.Parameter(torch.zeros(groups, head_dim))
+        self.log_sigma_GK = nn.Parameter(torch.full((groups, head_dim), math.log(SPREAD)))
         self.gate = linear(slot.dim, groups, bias=True) if config.gate else None
 
     def terms(
         self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None
-    ) -> tuple[Terms, None]:
+    ) -> tuple[Terms, Tensor | None]:
         w_GFK = self.matrix().to(q_BHLK.dtype) / self.log_sigma_GK.exp()[:, None]
         q_BHLF = waves(q_BHLK, w_GFK.repeat_interleave(q_BHLK.shape[1] // len(w_GFK), dim=0))
-        k_BGLF, fade_BGL = unpadded(waves(k_BGLK, w_GFK), view), None
-        if self.gate is not None:
-            assert view.x_BLD is not None
-            gate_BLG = self.gate(view.x_BLD.to(self.gate.weight.dtype))
-            fade_BGL = of_tokens(F.logsigmoid(gate_BLG), view)
-            k_BGLF = k_BGLF * (-gate_BLG).sigmoid().transpose(1, 2)[..., None]
-        return Terms(q_BHLF, k_BGLF, v_BGLK, fade_BGL), None
-
-    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None) -> Tensor:
-        assert weight_BHL1 is not None
-        return y_BHLK / weight_BHL1.clamp(min=LEAST)
+        k_BGLF = unpadded(waves(k_BGLK, w_GFK), view)
+        before_BG1 = 0.0 if state is None else state.more_BG[..., None]  # pyright: ignore[reportOptionalSubscript]
+        if self.gate is None:
+            count_BGL = before_BG1 + of_tokens(torch.ones_like(v_BGLK[..., 0].transpose(1, 2)), view).cumsum(-1)
+            least_BGL = LEAST * (count_BGL if view.pattern.causal else count_BGL[..., -1:])
+            return Terms(q_BHLF, k_BGLF, v_BGLK, least_BGL=least_BGL), count_BGL[..., -1]
+        assert view.x_BLD is not None
+        gate_BLG = self.gate(view.x_BLD.to(self.gate.weight.dtype))
+        k_BGLF = k_BGLF * (-gate_BLG).sigmoid().transpose(1, 2)[..., None]
+        fade_BGL = of_tokens(F.logsigmoid(gate_BLG), view)
+        # Each token's 1 − g_t, faded, sum to 1 − Π g_t.
+        total_BGL = before_BG1 + fade_BGL.cumsum(-1)
+        return Terms(q_BHLF, k_BGLF, v_BGLK, fade_BGL, least_BGL=-LEAST * total_BGL.expm1()), total_BGL[..., -1]
 
 
 def waves(x_BHLK: Tensor, w_HFK: Tensor) -> Tensor:
