@@ -18,7 +18,7 @@ from sublayer.nn.attention import staircase
 from sublayer.nn.attention.ranks import Ranks
 from sublayer.nn.attention.staircase import Staircase
 from sublayer.nn.scene import Scene
-from sublayer.nn.state import Growing, PartState
+from sublayer.nn.state import SMALL, Growing, PartState
 
 T = TypeVar("T")
 Pair = tuple[Tensor, Tensor]
@@ -122,4 +122,6 @@ def both(make: Callable[..., T], *sides: tuple[Any, Any]) -> tuple[T, T]:
 
 def _after(past: Growing, count: int, x_BGMK: Tensor) -> Growing:
     """The first `count` entries of a state, with these after them."""
-    return Growing(past.buffer, count, 2).append(x_BGMK) if len(past) else Growing.of(x_BGMK, 2)
+    after = Growing(past.buffer, count, 2).append(x_BGMK) if len(past) else Growing.of(x_BGMK, 2)
+    # Tokens of a block that is finished become fewer keys: the room they took is given back.
+    return Growing.of(after.value.clone(), 2) if after.buffer.shape[2] > 4 * len(after) + SMALL else after

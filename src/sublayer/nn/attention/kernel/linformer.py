@@ -71,8 +71,10 @@ class Linformer(Kernel):
             return -(-self.limit // self.rank)
 
         def slots(self, length: int) -> int:
-            window = {"learned": None, "convolution": self.stride}.get(self.how, -(-length // self.rank))
-            return self.rank if window is None else -(-length // window)
+            if self.how == "learned":
+                return self.rank
+            window = self.stride if self.how == "convolution" else -(-length // self.rank)
+            return -(-length // window)
 
         def check(self, pattern: Pattern.Config, memory: Memory.Config, span: Span.Config) -> None:
             if pattern.causal:
@@ -113,11 +115,11 @@ class Linformer(Kernel):
         self.weights = LowRank(config.share, groups, config.shape(head_dim), tokens) if config.learns else None
 
     def forward(
-        self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: None = None
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: None = None
     ) -> tuple[Tensor, None]:
         ranks = None if view.scene.even else Ranks.of(view.scene, 1, len(q_BHLK))
         count_B = None if ranks is None else ranks.count_B
-        k_BGTK, v_BGTK = (x if ranks is None else ranks.spread(x) for x in (k_BGLK, v_BGLK))
+        k_BGTK, v_BGTK = (x if ranks is None else ranks.spread(x) for x in (k_BGMK, v_BGMK))
         self.config.check_length(k_BGTK.shape[2])
         e, f = (None, None) if self.weights is None else self.weights.pair
         k_BGnK, valid_Bn = self.compress(k_BGTK, count_B, e)
@@ -126,12 +128,12 @@ class Linformer(Kernel):
         return attend(q_BHLK, k_BGnK, v_BGnK, seen, NoPosition(), view.scene, dropout=view.dropout), None
 
     def reference(
-        self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: None = None
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: None = None
     ) -> tuple[Tensor, None]:
         weights = None if self.weights is None else self.weights.pair
         made = linformer_reference.Compression(self.config.how, self.config.rank, self.config.stride, weights)
         q_BHLK = view.position.query(q_BHLK, view.scene)
-        return linformer_reference.attend(q_BHLK, k_BGLK, v_BGLK, view.scene, made), None
+        return linformer_reference.attend(q_BHLK, k_BGMK, v_BGMK, view.scene, made), None
 
     def compress(
         self, x_BGTK: Float[Tensor, "B G T K"], count_B: Int[Tensor, " B"] | None, weight: Tensor | None

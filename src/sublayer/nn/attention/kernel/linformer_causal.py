@@ -84,17 +84,17 @@ class LinformerCausal(Kernel):
         self.weights = LowRank(config.share, groups, (config.rank, config.block), config.block)
 
     def forward(
-        self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Compressed | None = None
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: Compressed | None = None
     ) -> tuple[Tensor, Compressed]:
-        new, scene = (k_BGLK, v_BGLK), _scene(view, state)
+        new, scene = (k_BGMK, v_BGMK), _scene(view, state)
         return self.config.blocks.attend(q_BHLK, new, self.compress, scene, state, view.dropout)
 
     def reference(
-        self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: KeyValues | None = None
+        self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: KeyValues | None = None
     ) -> tuple[Tensor, KeyValues]:
         """Its state is all keys and values, from which it makes all slots again."""
         past = [] if state is None else [(state.k.value, state.v.value)]
-        k_BGMK, v_BGMK = both(lambda *xs: torch.cat(xs, dim=2), *past, (k_BGLK, v_BGLK))
+        k_BGMK, v_BGMK = both(lambda *xs: torch.cat(xs, dim=2), *past, (k_BGMK, v_BGMK))
         made = linformer_reference.Compression("learned", self.config.rank, self.config.block, self.weights.pair)
         given = (_scene(view, state), self.config.block, made)
         return linformer_reference.attend_causal(q_BHLK, k_BGMK, v_BGMK, *given), KeyValues.of(k_BGMK, v_BGMK)

@@ -1,5 +1,4 @@
-"""The slow, obvious twins of linformer.py and linformer_causal.py: one row, one head and one query at a time, padding left
-out."""
+"""The slow, obvious twins of linformer.py and linformer_causal.py: one row, head and query at a time, no padding."""
 
 from __future__ import annotations
 
@@ -73,29 +72,26 @@ def attend_causal(
         rows = []
         for h, q_LK in enumerate(q_HLK):
             g = h * k_BGMK.shape[1] // len(q_HLK)
-            sides = [
-                _slots_and_tokens(x[b, g, tokens], g, side, block, made) for side, x in enumerate((k_BGMK, v_BGMK))
-            ]
-            found = {i: _one(q_LK[i], *(_seen(one, len(past) + n, block) for one in sides)) for n, i in enumerate(now)}
+            both = [_Side(x[b, g, tokens], g, side, block, made) for side, x in enumerate((k_BGMK, v_BGMK))]
+            found = {i: _one(q_LK[i], *(one.seen(len(past) + n) for one in both)) for n, i in enumerate(now)}
             rows.append(torch.stack([found.get(i, torch.zeros_like(q_LK[i])) for i in range(len(q_LK))]))
         y_BHLK.append(torch.stack(rows))
     return torch.stack(y_BHLK)
 
 
-def _slots_and_tokens(
-    x_TK: Tensor, head: int, side: int, block: int, made: Compression
-) -> tuple[list[list[Tensor]], Tensor]:
-    """Of each complete block its slots; and all tokens."""
-    starts = range(0, len(x_TK) - block + 1, block)
-    return [made.slots(x_TK[start : start + block], head, side) for start in starts], x_TK
+class _Side:
+    """Keys, or values, of one head: of each complete block its slots, and all tokens."""
 
+    def __init__(self, x_TK: Tensor, head: int, side: int, block: int, made: Compression) -> None:
+        starts = range(0, len(x_TK) - block + 1, block)
+        self.slots = [made.slots(x_TK[start : start + block], head, side) for start in starts]
+        self.x_TK, self.block = x_TK, block
 
-def _seen(sides: tuple[list[list[Tensor]], Tensor], token: int, block: int) -> Tensor:
-    """By the query of this token."""
-    slots, x_TK = sides
-    own = token // block
-    far = [slot for one in slots[:own] for slot in one]
-    return torch.stack([*far, *x_TK[own * block : token + 1]])
+    def seen(self, token: int) -> Tensor:
+        """By the query of this token."""
+        own = token // self.block
+        far = [slot for slots in self.slots[:own] for slot in slots]
+        return torch.stack([*far, *self.x_TK[own * self.block : token + 1]])
 
 
 def _one(q_K: Tensor, k_MK: Tensor, v_MK: Tensor) -> Tensor:

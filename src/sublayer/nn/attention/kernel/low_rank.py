@@ -17,6 +17,9 @@ class LowRank(nn.Module):
     """E and F, of one shape for each head that has its own. A slot's key is about as large as a token's, where all of
     E's columns are in use."""
 
+    key: nn.Parameter
+    value: nn.Parameter | None
+
     def __init__(self, share: Share, groups: int, shape: tuple[int, int], tokens: int) -> None:
         """`tokens`: how many a slot sums over."""
         super().__init__()
