@@ -73,6 +73,12 @@ def test_with_the_identity_it_is_exact_attention(kv_heads):
     assert (part(text(11), whole(11))[0] - softmax_of(part, **settings)(text(11), whole(11))[0]).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("how", ["mean", "max"])
+def test_with_windows_of_one_token_it_is_exact_attention(how):
+    part = attention(Linformer.Config(rank=11, how=how), **FULL)
+    assert (part(text(11), whole(11))[0] - softmax_of(part, **FULL)(text(11), whole(11))[0]).abs().max() < 1e-12
+
+
 @pytest.mark.parametrize("share", ["none", "heads", "keys_values"])
 def test_blocks_that_are_not_compressed_are_exact_attention(share):
     part = with_identities(attention(LinformerCausal.Config(rank=8, block=8, share=share)))

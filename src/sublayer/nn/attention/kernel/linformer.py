@@ -28,7 +28,7 @@ Slots = tuple[Float[Tensor, "B G n K"], Bool[Tensor, "#B n"] | None]
 
 
 class Linformer(Kernel):
-    """softmax(q (E k)ᵀ/√K) F v: E and F make a text of up to `limit` tokens `rank` slots (Wang et al. 2020, eq. 7).
+    """softmax(q (E k)ᵀ/√K) F v: E and F make a text of up to `limit` tokens `rank` slots (Wang et al. 2020, section 4).
 
     Every slot may mix all tokens, so it has no causal form; `linformer_causal` is ours. Tokens are counted from the
     first of the text, padding left out: token t has column t of E, and a text of L tokens uses the first L columns.
