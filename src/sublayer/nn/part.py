@@ -152,7 +152,7 @@ class Part(nn.Module):
             """Raise ValueError where it cannot be built in this slot."""
 
         def check_length(self, length: int) -> None:
-            """Raise ValueError where texts of so many tokens are too short for it to be what it says."""
+            """Raise ValueError where it cannot read texts of so many tokens, or they are too short for what it is."""
 
         def build(self, slot: Slot) -> Part:
             return self.owner(self, slot)

@@ -65,6 +65,8 @@ def _shrink(data: Any, key: str = "") -> Any:
             shrunk["kv_heads"] = max(1, SIZES["heads"] * data["kv_heads"] // data["heads"])
         if isinstance(data.get("factor"), int):
             shrunk["factor"] = min(data["factor"], 2)
+        if "rank" in data and "block" in data:  # a rank of its blocks, which must stay smaller than they are
+            shrunk["rank"] = min(data["rank"], max(1, shrunk["block"] - 1))
         if "ramp" in data:
             shrunk |= {"limit": SIZES["length"], "start": 0.5}
         return {**shrunk, "vary": {}} if "vary" in data else shrunk

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -14,30 +12,17 @@ from torch.nn import functional as F
 from sublayer.nn import paths
 from sublayer.nn.attention import memory_compressed_reference as reference
 from sublayer.nn.attention import staircase
+from sublayer.nn.attention.blockwise import Blockwise, Compressed, Pair, both
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
 from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.attention.ranks import Ranks
-from sublayer.nn.attention.staircase import Staircase
 from sublayer.nn.config import Count
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Slot, Work
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
-from sublayer.nn.state import Growing, PartState
-
-T = TypeVar("T")
-Pair = tuple[Tensor, Tensor]
-"""Keys and values."""
-
-
-@dataclass(frozen=True)
-class Compressed(PartState):
-    """Keys and values: of `blocks` finished blocks, then of the tokens of the unfinished one."""
-
-    k: Growing
-    v: Growing
-    blocks: int
+from sublayer.nn.state import Growing
 
 
 class MemoryCompressed(Heads):
@@ -59,6 +44,10 @@ class MemoryCompressed(Heads):
         """Tokens of a block, which become one key."""
         look: Literal["back", "both"] = "back"
         """Whether a query sees blocks before its own, or all."""
+
+        @property
+        def blocks(self) -> Blockwise:
+            return Blockwise(self.stride)
 
         @property
         def both_ways(self) -> bool:
@@ -91,15 +80,11 @@ class MemoryCompressed(Heads):
             if self.both_ways:
                 blocks = -(-length // self.stride)
                 return blocks, length * blocks
-            before, begun = divmod(memory, self.stride)
-            tokens = begun + length
-            stairs = Staircase(length, tokens, before + (tokens - 1) // self.stride, self.stride)
-            return tokens // self.stride, stairs.pairs
+            return self.blocks.pairs(length, memory)
 
         def state_size(self, slot: Slot, work: Work) -> int:
             _, G, K = self.sizes(slot.dim)
-            blocks, begun = divmod(work.memory + work.length, self.stride)
-            return 0 if self.both_ways else 2 * G * K * (blocks + begun)
+            return 0 if self.both_ways else 2 * G * K * self.blocks.stored(work.memory + work.length)
 
     def __init__(self, config: Config, slot: Slot) -> None:
         super().__init__()
@@ -141,7 +126,8 @@ class MemoryCompressed(Heads):
         elif self.config.both_ways:
             y_BHLK = self._both_ways(q_BHLK, new, scene)
         else:
-            y_BHLK, state = (self._even if scene.even else self._ragged)(q_BHLK, new, scene, state)
+            past = (scene, state, self._dropout)
+            y_BHLK, state = self.config.blocks.attend(q_BHLK, new, self._compressed, *past)
         return self.output(join_heads(y_BHLK)), state
 
     @property
@@ -160,44 +146,8 @@ class MemoryCompressed(Heads):
             .transpose(0, 1)
         )
 
-    def _compressed(self, new: Pair, tokens: int) -> Pair:
-        """Of the first `tokens` keys and values."""
-        return both(lambda x, weight: self.compress(x[:, :, :tokens], weight), new, (self.key_GZK, self.value_GZK))
-
-    def _even(self, q_BHLK: Tensor, new: Pair, scene: Scene, state: Compressed | None) -> tuple[Tensor, Compressed]:
-        stride = self.config.stride
-        before, begun = divmod(scene.start, stride)
-        count = begun + scene.length
-        seen, whole = (count - 1) // stride, count // stride * stride
-        past = both(lambda x: Growing.of(x[:, :, :0], 2), new) if state is None else (state.k, state.v)
-        tokens = both(lambda old, x: torch.cat([old.value[:, :, before:], x], dim=2), past, new)
-        blocks = self._compressed(tokens, whole)
-        if seen:
-            done = both(lambda old: old.value[:, :, :before], past)
-            keys = both(lambda old, b, x: torch.cat([old, b[:, :, :seen], x], dim=2), done, blocks, tokens)
-        else:  # one block: the state, with the new tokens after it, is what is seen, and nothing of it is copied
-            past = both(Growing.append, past, new)
-            keys = both(lambda old: old.value, past)
-        stairs = Staircase(scene.length, count, before + seen, stride)
-        y_BHLK = staircase.attend(q_BHLK, *keys, stairs, None, self._dropout)
-        stored = both(lambda b, x: torch.cat([b, x[:, :, whole:]], dim=2), blocks, tokens)
-        after = both(lambda old, x: _after(old, before, x), past, stored)
-        return y_BHLK, Compressed(*after, before + count // stride)
-
-    def _ragged(self, q_BHLK: Tensor, new: Pair, scene: Scene, state: Compressed | None) -> tuple[Tensor, Compressed]:
-        stride, before = self.config.stride, 0 if state is None else state.blocks
-        ranks = Ranks.of(scene, stride, len(q_BHLK))
-        past = both(lambda x: x[:, :, :0], new) if state is None else (state.k.value, state.v.value)
-        done = both(lambda old: old[:, :, :before], past)
-        tokens = both(lambda x, old: ranks.spread(x, old[:, :, before:]), new, past)
-        blocks, seen = self._compressed(tokens, ranks.width), ranks.width // stride - 1
-        keys = both(lambda old, b, x: torch.cat([old, b[:, :, :seen], x], dim=2), done, blocks, tokens)
-        valid_BM = F.pad(ranks.finished(before), (0, seen + ranks.width), value=True)
-        stairs = Staircase(ranks.width, ranks.width, before + seen, stride)
-        y_BHWK = staircase.attend(ranks.spread(q_BHLK), *keys, stairs, valid_BM, self._dropout)
-        stored = both(lambda old, b, x: ranks.store(old, b, x, stride), done, blocks, tokens)
-        after = both(lambda one: Growing.of(torch.cat(one, dim=2), 2), stored)
-        return ranks.collect(y_BHWK), Compressed(*after, stored[0][0].shape[2])
+    def _compressed(self, tokens: Pair) -> Pair:
+        return both(self.compress, tokens, (self.key_GZK, self.value_GZK))
 
     def _both_ways(self, q_BHLK: Tensor, new: Pair, scene: Scene) -> Tensor:
         seen, stride = Sight(), self.config.stride
@@ -207,7 +157,7 @@ class MemoryCompressed(Heads):
             first_n = torch.arange(0, ranks.width, stride, device=q_BHLK.device)
             seen = Sight((first_n < ranks.count_B[:, None])[:, None, None])
         spare = -new[0].shape[2] % stride
-        blocks = self._compressed(both(lambda x: F.pad(x, (0, 0, 0, spare)), new), new[0].shape[2] + spare)
+        blocks = self._compressed(both(lambda x: F.pad(x, (0, 0, 0, spare)), new))
         return attend(q_BHLK, *blocks, seen, self.position, scene, dropout=self._dropout)
 
     def _slowly(
@@ -218,14 +168,3 @@ class MemoryCompressed(Heads):
         y_BHLK, stored, blocks = reference.attend_all(q_BHLK, new, weights, scene, past, before, self.config.both_ways)
         after = None if self.config.both_ways else Compressed(*both(lambda x: Growing.of(x, 2), stored), blocks)
         return y_BHLK, after
-
-
-def both(make: Callable[..., T], *sides: tuple[Any, Any]) -> tuple[T, T]:
-    """Made of the first of each pair, and of the second: of keys, and of values."""
-    first, second = zip(*sides, strict=True)
-    return make(*first), make(*second)
-
-
-def _after(past: Growing, blocks: int, x_BGMK: Tensor) -> Growing:
-    """The first `blocks` of a state, with these after them."""
-    return Growing(past.buffer, blocks, 2).append(x_BGMK) if len(past) else Growing.of(x_BGMK, 2)

@@ -81,7 +81,7 @@ class MultiHead(Heads):
         @property
         def reach(self) -> int | None:
             if self.kernel.own_state:
-                return 0  # a state of its own does not grow with the text
+                return self.memory.reach if self.kernel.grows else 0
             return least(self.pattern.reach, self.memory.reach, self.span.reach)
 
         @property
@@ -145,6 +145,7 @@ class MultiHead(Heads):
                 )
 
         def check_length(self, length: int) -> None:
+            self.kernel.check_length(length)
             try:
                 self.pattern.check_length(length)
             except ValueError as error:
@@ -170,7 +171,7 @@ class MultiHead(Heads):
             stored = self.memory.hidden and work.frozen
             pairs, apart = self._pairs(slot, work, M)
             position = self.position(slot).layer_flops(H, K, slot.dim, L, apart, stored)
-            weights = self.kernel.flops(Load(slot.dim, H, G, K, L, pairs, self.pattern.causal))
+            weights = self.kernel.flops(Load(slot.dim, H, G, K, L, pairs, self.pattern.causal, M - L))
             return queries + keys + position + weights + self.memory.flops(slot, G, K, work)
 
         def _slots(self, work: Work) -> int:
@@ -207,7 +208,8 @@ class MultiHead(Heads):
         def state_size(self, slot: Slot, work: Work) -> int:
             H, G, K = self.sizes(slot.dim)
             if self.kernel.own_state:
-                return 0 if self.memory.reach == 0 else self.kernel.state_size(H, G, K)
+                tokens = work.memory + work.length
+                return 0 if self.memory.reach == 0 else self.kernel.state_after(H, G, K, tokens)
             if self.outlasts:
                 return 2 * G * K * self.pattern.stored(work.memory + work.length)
             return self.memory.state_size(slot, G, K, work, self.reach)
@@ -298,7 +300,7 @@ class MultiHead(Heads):
 
     def path(self, mode: paths.Mode) -> paths.Choice:
         if not self.config.kernel.by_bands:
-            return paths.report(self.config.kernel.job, self, mode, plain=f"kernel={self.config.kernel.tag} (PyTorch)")
+            return self.kernel.path(self, mode)
         bands = paths.report(BANDS, self, mode)
         dense = paths.report(DENSE, self, mode, plain="PyTorch's attention")
         return bands if bands.path != paths.PLAIN else paths.Choice(dense.path, (*bands.why_not, *dense.why_not))

@@ -57,21 +57,22 @@ class Ranks:
         return y_BHWK.gather(2, self._index(self.at_BL.clamp(max=self.width - 1), y_BHWK))
 
     def store(
-        self, past_BHnK: Tensor, blocks_BHNK: Tensor, x_BHWK: Tensor, stride: int
+        self, past_BHnK: Tensor, blocks_BHNK: Tensor, x_BHWK: Tensor, stride: int, each: int = 1
     ) -> tuple[Float[Tensor, "B H m K"], Float[Tensor, "B H T K"]]:
-        """Each row's finished blocks, with those of this segment, and the tokens of the one that it has begun."""
+        """Each row's finished blocks, `each` vectors for one, with those of this segment, and the tokens of the one
+        that it has begun."""
         now_B = self.count_B // stride
-        most, rest = int((self.done_B + now_B).max()), int((self.count_B % stride).max())
+        most, rest = int((self.done_B + now_B).max()) * each, int((self.count_B % stride).max())
         n_N = torch.arange(blocks_BHNK.shape[2], device=x_BHWK.device)
-        to_BN = torch.where(n_N < now_B[:, None], self.done_B[:, None] + n_N, most)
+        to_BN = torch.where(n_N < now_B[:, None] * each, self.done_B[:, None] * each + n_N, most)
         room_BHnK = F.pad(past_BHnK, (0, 0, 0, max(0, most + 1 - past_BHnK.shape[2])))
         done_BHnK = room_BHnK.scatter(2, self._index(to_BN, blocks_BHNK), blocks_BHNK)[:, :, :most]
         t_BT = now_B[:, None] * stride + torch.arange(rest, device=x_BHWK.device)
         return done_BHnK, x_BHWK.gather(2, self._index(t_BT.clamp(max=self.width - 1), x_BHWK))
 
-    def finished(self, blocks: int) -> Bool[Tensor, "B n"]:
-        """Which of the blocks stored earlier are the row's own."""
-        return torch.arange(blocks, device=self.done_B.device) < self.done_B[:, None]
+    def finished(self, blocks: int, each: int = 1) -> Bool[Tensor, "B n"]:
+        """Which of the blocks stored earlier are the row's own, for `each` vectors of each."""
+        return torch.arange(blocks * each, device=self.done_B.device) < self.done_B[:, None] * each
 
     @staticmethod
     def _index(at_BL: Tensor, like_BHLK: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Attention in which a query sees all blocks before its own, each as one key, and its own block up to itself."""
+"""Attention in which a query sees all blocks before its own, each as few keys, and its own block up to itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sublayer.nn import paths
 from sublayer.nn.attention import native
 from sublayer.nn.attention.along import Terms
 from sublayer.nn.attention.bands import Band
-from sublayer.nn.attention.kernel import attend as attend_seen
+from sublayer.nn.attention.kernel.softmax import attend as attend_seen
 from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
@@ -36,6 +36,13 @@ class Staircase:
     """Number of blocks before that of the last token."""
     stride: int
     """Tokens of a block."""
+    each: int = 1
+    """Keys of a block."""
+
+    @property
+    def far(self) -> int:
+        """Number of keys before those of tokens."""
+        return self.blocks * self.each
 
     @property
     def before(self) -> int:
@@ -43,18 +50,19 @@ class Staircase:
         return self.blocks - (self.tokens - 1) // self.stride
 
     def sees(self, queries: slice) -> tuple[Int[Tensor, " Q"], Int[Tensor, " Q"]]:
-        """For each of these queries, how many blocks it sees, and the first token that it sees; the last is itself."""
+        """For each of these queries, how many keys of blocks it sees, and the first token; the last is itself."""
         w_Q = torch.arange(self.tokens - self.length, self.tokens)[queries]
-        return self.before + w_Q // self.stride, w_Q - w_Q % self.stride
+        return (self.before + w_Q // self.stride) * self.each, w_Q - w_Q % self.stride
 
     @property
     def chunks(self) -> Iterator[tuple[slice, int, slice]]:
-        """Neighbouring queries with the number of blocks and the tokens that any of them sees."""
+        """Neighbouring queries with the number of blocks' keys and the tokens that any of them sees."""
         first = self.tokens - self.length
         for start in range(0, self.length, CHUNK):
             end = min(start + CHUNK, self.length)
             lo = (first + start) // self.stride * self.stride
-            yield slice(start, end), self.before + (first + end - 1) // self.stride, slice(lo, first + end)
+            seen = (self.before + (first + end - 1) // self.stride) * self.each
+            yield slice(start, end), seen, slice(lo, first + end)
 
     @property
     def pairs(self) -> int:
@@ -79,7 +87,7 @@ def bands(stairs: Staircase) -> tuple[Band, Band]:
     """What queries see: blocks, and tokens."""
     seen_L, lo_L = stairs.sees(slice(None))
     w_L = torch.arange(stairs.tokens - stairs.length, stairs.tokens)
-    own = Band((stairs.blocks + lo_L).int(), (stairs.blocks + w_L + 1).int())
+    own = Band((stairs.far + lo_L).int(), (stairs.far + w_L + 1).int())
     return Band(torch.zeros_like(seen_L).int(), seen_L.int()), own
 
 
@@ -97,7 +105,7 @@ def attend(
         return path.run(q_BHLK, k_BGMK, v_BGMK, stairs, valid_BM, dropout)
     found = []
     for queries, blocks, tokens in stairs.chunks:
-        own = slice(stairs.blocks + tokens.start, stairs.blocks + tokens.stop)
+        own = slice(stairs.far + tokens.start, stairs.far + tokens.stop)
         k, v = (_cut(x, blocks, own) for x in (k_BGMK, v_BGMK))
         # A query by itself is the last token, and its block the last: it sees all keys.
         mask = None if stairs.length == 1 else stairs.mask(queries, blocks, tokens).to(q_BHLK.device)[None, None]
@@ -111,7 +119,7 @@ def attend(
 
 
 def _cut(x_BGMK: Tensor, blocks: int, own: slice) -> Tensor:
-    """The first `blocks` keys, then those of the query's own block."""
+    """The first `blocks` keys, which are blocks', then those of the query's own block."""
     if own.start == blocks:
         return x_BGMK[:, :, : own.stop]
     return torch.cat([x_BGMK[:, :, :blocks], x_BGMK[:, :, own]], dim=2)

@@ -3,6 +3,8 @@
 from sublayer.nn.attention.kernel.base import Kernel, Load, View
 from sublayer.nn.attention.kernel.delta import Delta
 from sublayer.nn.attention.kernel.linear import Linear
+from sublayer.nn.attention.kernel.linformer import Linformer
+from sublayer.nn.attention.kernel.linformer_causal import LinformerCausal
 from sublayer.nn.attention.kernel.performer import Performer
 from sublayer.nn.attention.kernel.retention import Retention
 from sublayer.nn.attention.kernel.rfa import RFA
@@ -15,6 +17,8 @@ __all__ = [
     "Delta",
     "Kernel",
     "Linear",
+    "Linformer",
+    "LinformerCausal",
     "Load",
     "Performer",
     "Retention",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from sublayer.nn import paths
 from sublayer.nn.attention.pattern import Pattern, Sight, sight
 from sublayer.nn.attention.span import Span
 from sublayer.nn.config import Config
@@ -60,6 +61,8 @@ class Load:
     pairs: int
     """Query–key pairs that meet, in all heads together, if it follows the pattern; else of the full rectangle."""
     causal: bool
+    memory: int = 0
+    """Earlier tokens that are remembered, one by one or in a state that grows with them."""
 
 
 class Kernel(nn.Module):
@@ -74,12 +77,12 @@ class Kernel(nn.Module):
     class Config(Config, family="kernel"):
         own_state: ClassVar[bool] = False
         """Whether it carries a state of its own instead of reading a memory."""
+        grows: ClassVar[bool] = False
+        """Whether its own state grows with the text; then `state_after` says how."""
         by_bands: ClassVar[bool] = False
         """Whether its work follows the pattern's bands; else it is the full rectangle."""
         reads_input: ClassVar[bool] = False
         """Whether it forms something from the attention's input, beside queries, keys and values."""
-        job: ClassVar[str] = ""
-        """What fast paths do for it, beside those along a pattern's bands."""
         recalls: ClassVar[bool] = False
         """Whether a stack that owns the memory (Feedback) forms weights as this kernel does."""
 
@@ -115,6 +118,9 @@ class Kernel(nn.Module):
                     "memory out, or use kernel=softmax"
                 )
 
+        def check_length(self, length: int) -> None:
+            """Raise ValueError where it cannot read texts of so many tokens."""
+
         def build(self, slot: Slot, heads: int, groups: int, head_dim: int) -> Kernel:
             return self.owner(self, slot, heads, groups, head_dim)
 
@@ -128,6 +134,10 @@ class Kernel(nn.Module):
         def state_size(self, heads: int, groups: int, head_dim: int) -> int:
             """Numbers in a state of its own, per row."""
             return 0
+
+        def state_after(self, heads: int, groups: int, head_dim: int, tokens: int) -> int:
+            """`state_size` after so many tokens."""
+            return self.state_size(heads, groups, head_dim)
 
     def __init__(self, config: Kernel.Config, slot: Slot, heads: int, groups: int, head_dim: int) -> None:
         super().__init__()
@@ -148,6 +158,10 @@ class Kernel(nn.Module):
     ) -> tuple[Tensor, Any]:
         """The slow, obvious twin of `forward`; the laws compare the two in values and in gradients."""
         raise NotImplementedError
+
+    def path(self, part: nn.Module, mode: paths.Mode) -> paths.Choice:
+        """Which path it takes in this attention, if its work does not follow bands."""
+        return paths.Choice(f"kernel={self.config.tag} (PyTorch)")
 
     @property
     def twin(self) -> str | None:

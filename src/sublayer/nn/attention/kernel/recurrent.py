@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sublayer.nn import paths
 from sublayer.nn.attention.kernel import recurrence
@@ -27,7 +27,6 @@ class Recurrent(Kernel):
 
     class Config(Kernel.Config):
         own_state = True
-        job = recurrence.RECURRENCE
         normed: ClassVar[bool] = True
         """Whether weights sum to one."""
         one_way: ClassVar[bool] = False
@@ -79,6 +78,9 @@ class Recurrent(Kernel):
             least_BHL = least_BGL.repeat_interleave(y_BHLK.shape[1] // least_BGL.shape[1], dim=1)
             weight_BHL1 = torch.maximum(weight_BHL1, least_BHL[..., None])
         return y_BHLK / weight_BHL1.clamp(min=torch.finfo(y_BHLK.dtype).tiny)
+
+    def path(self, part: nn.Module, mode: paths.Mode) -> paths.Choice:
+        return paths.report(recurrence.RECURRENCE, part, mode, plain=super().path(part, mode).path)
 
     def forward(
         self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: Sums | None = None
