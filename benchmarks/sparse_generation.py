@@ -1,7 +1,8 @@
 """Tokens a second and the size of the state as a text grows: sparse patterns and linear kernels beside dense.
 
 Each pattern or kernel stands in the same decoder, with random weights, and writes more tokens after texts of several
-lengths; all of them take turns in each round. A pattern of bounded reach should cost as much after 16,384 tokens as after 256.
+lengths; all of them take turns in each round. A pattern of bounded reach should cost as much after 16,384 tokens as
+after 256.
 
 - native: one step in C, its state by the size of its buffers; eager: the model in PyTorch, its state as counted.
 - fixed and bigbird store what any later query may see, which grows with the text, but read little of it.
