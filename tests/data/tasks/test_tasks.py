@@ -21,7 +21,7 @@ def same(one, other):
 
 
 def test_there_are_these():
-    assert Task.names() == ["algorithmic", "copy", "counting", "random-walk", "reverse"]
+    assert Task.names() == ["algorithmic", "copy", "counting", "random-walk", "recall", "reverse"]
 
 
 @each
@@ -81,7 +81,7 @@ def test_the_beginning_holds_whole_episodes():
 @pytest.mark.parametrize(
     ("said", "changes", "answer"),
     [
-        ("wlak", {}, r"unknown task 'wlak'; expected one of algorithmic, copy, counting, random-walk, reverse"),
+        ("wlak", {}, r"unknown task 'wlak'; expected one of algorithmic, copy, counting, random-walk, recall, reverse"),
         ("random-wlak", {}, r"unknown task 'random-wlak'; did you mean random-walk"),
         ("data", {}, r"unknown task 'data'; expected one of algorithmic, copy"),
         ("", {}, r"unknown task ''; expected one of algorithmic"),
@@ -122,3 +122,22 @@ def _asks(seed):
         return made("algorithmic", length=2, episodes=1, seed=seed).train.asked.any()
     except ValueError:
         return False
+
+
+def test_recall_asks_for_values_that_were_told():
+    task = Task.named("recall").but(length=6, asked=4, gap=3, episodes=50).build()
+    for row in task.train.inputs_N.reshape(50, -1):
+        told = {int(key): int(value) for key, value in row[:12].reshape(-1, 2)}
+        assert len(told) == 6
+        assert (row[12:15] == len(task.symbols) - 1).all()
+        asked = [(int(key), int(value)) for key, value in row[15:].reshape(-1, 2)]
+        assert len({key for key, _ in asked}) == 4
+        assert all(told[key] == value for key, value in asked)
+    answers = task.train.answers_N.reshape(50, -1)
+    assert (answers[:, 15::2] == task.train.inputs_N.reshape(50, -1)[:, 16::2]).all()
+    assert (answers >= 0).sum() == 50 * 4
+
+
+def test_recall_has_only_so_many_keys():
+    with pytest.raises(ConfigError, match="length=53: there are 52 keys; use at most as many pairs"):
+        Task.named("recall").but(length=53)

@@ -8,6 +8,7 @@ for batch in Episodes(walk.train, batch=16):
 | --- | --- | --- | --- |
 | copy, reverse | digits, a separator, the answer so far | the digits again, or backwards | a row each |
 | counting | A's, a separator, the answer so far | as many B's, and an end | a row each |
+| recall | keys with their values, then keys | the value of each key | a row each |
 | random-walk | forward, left, right, reset | where the walker is: labels of their own | in lanes, or a row each |
 | algorithmic | a program | what it prints: labels of their own | in lanes, or a row each |
 """
@@ -19,6 +20,7 @@ from sublayer.data.tasks.copy import Copy, Reverse
 from sublayer.data.tasks.counting import Counting
 from sublayer.data.tasks.examples import Examples
 from sublayer.data.tasks.random_walk import RandomWalk
+from sublayer.data.tasks.recall import Recall
 
 __all__ = [
     "Algorithmic",
@@ -28,6 +30,7 @@ __all__ = [
     "Episodes",
     "Examples",
     "RandomWalk",
+    "Recall",
     "Reverse",
     "Task",
     "exam",
