@@ -43,8 +43,12 @@ AT_MOST: dict[str, int] = {
     "among": 24,
     "radius": 4,
     "segment": 5,
+    "buckets": 4,
+    "chunk": 3,
+    "rounds": 2,
+    "eval_rounds": 3,
 }
-"""Sizes of patterns and segments, which stay as they are where they are smaller."""
+"""Sizes of patterns, segments and hashes, which stay as they are where they are smaller."""
 
 
 def small(config: Model.Config) -> Model.Config:
