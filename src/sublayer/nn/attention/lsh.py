@@ -30,9 +30,9 @@ class Lsh(Heads):
     """softmax(q kᵀ/√K) v over keys that share a bucket with the query in some round (Kitaev et al. 2020, section 2).
 
     Queries and keys are one projection: k_j = √K q_j/|q_j|, so that scores are q_i · q_j/|q_j|, as in the authors'
-    code; the paper does not say that keys are of length √K. Hashes are h(x) = argmax([xR; −xR]), the R of a round shared
-    by the heads. Softmax runs over the union of all rounds: a key that is met in r of them has its score lowered by
-    log r. A token attends to itself only if there is nobody else. Padding is in no bucket.
+    code; the paper does not say that keys are of length √K. Hashes are h(x) = argmax([xR; −xR]), with one R in each
+    round, the same for all heads. Softmax runs over the union of all rounds: a key that is met in r of them has its
+    score lowered by log r. A token attends to itself only if there is nobody else. Padding is in no bucket.
 
     Looking both ways is the paper's form: tokens sorted by bucket, then by position, are cut into chunks, and a chunk
     sees itself and the one before, as far as they are of one bucket. The first chunk sees only itself; in the authors'
