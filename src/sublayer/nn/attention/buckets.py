@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +15,15 @@ CHUNKS = 2**20
 """Chunks of a bucket that labels tell apart; at 64 tokens each, 67 million tokens in one bucket."""
 
 
+def without_autocast(x: Tensor) -> AbstractContextManager[object]:
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
+
+
 def draw_buckets(x_BHLK: Float[Tensor, "B H L K"], w_FK: Float[Tensor, "F K"], rounds: int) -> Int[Tensor, "B H R L"]:
     """argmax([xR; −xR]) in each round; in float32 at least, since a bucket that differs changes who sees whom."""
     dtype = torch.promote_types(x_BHLK.dtype, torch.float32)
-    xr_BHLRF = (x_BHLK.detach().to(dtype) @ w_FK.to(dtype).T).unflatten(-1, (rounds, -1))
+    with without_autocast(x_BHLK):
+        xr_BHLRF = (x_BHLK.detach().to(dtype) @ w_FK.to(dtype).T).unflatten(-1, (rounds, -1))
     return torch.cat([xr_BHLRF, -xr_BHLRF], dim=-1).argmax(-1).transpose(2, 3)
 
 

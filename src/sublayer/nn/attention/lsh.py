@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Annotated, Literal
 
 import torch
@@ -13,10 +12,11 @@ from torch.nn import functional as F
 
 from sublayer.nn import paths
 from sublayer.nn.attention import lsh_reference as reference
-from sublayer.nn.attention.bucketed import Tiles, by_slots, by_tiles
+from sublayer.nn.attention.bucketed import by_slots, by_tiles
 from sublayer.nn.attention.buckets import Grid, Hashed, draw_buckets
 from sublayer.nn.attention.heads import Heads, join_heads, split_heads
 from sublayer.nn.attention.kernel.random_features import RandomMatrix
+from sublayer.nn.attention.tiled import Tiles
 from sublayer.nn.config import Count
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Slot, Work
@@ -146,9 +146,9 @@ class Lsh(Heads):
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Hashed | None = None
     ) -> tuple[Float[Tensor, "B L D"], Hashed | None]:
         q_BHLK, v_BHLK = (split_heads(x, self.heads) for x in self.query_value(x_BLD).chunk(2, dim=-1))
-        with nullcontext() if x_BLD.is_meta else torch.autocast(x_BLD.device.type, enabled=False):
-            bucket_BHRL = draw_buckets(q_BHLK, *self._matrix(state))
-            k_BHLK = F.normalize(q_BHLK.to(torch.promote_types(q_BHLK.dtype, torch.float32)), dim=-1).to(q_BHLK.dtype)
+        bucket_BHRL = draw_buckets(q_BHLK, *self._matrix(state))
+        # In float32 at least: in half precision squares overflow.
+        k_BHLK = F.normalize(q_BHLK.to(torch.promote_types(q_BHLK.dtype, torch.float32)), dim=-1).to(q_BHLK.dtype)
         if self.config.both_ways:
             y_BHLK, after = self._both_ways(q_BHLK, k_BHLK, v_BHLK, bucket_BHRL, scene), None
         else:
