@@ -72,15 +72,16 @@ def by_slots(
     key_BHLX = key_BHLX.clamp(min=0)
 
     query_BHLR = grid.labels(code_BHRL.transpose(2, 3))
-    old_BHLXR = grid.labels(take(past.code.value, key_BHLX))
+    old_BHLXR = grid.labels(take(past.code.buffer, key_BHLX))
     met_BHLXR = near(query_BHLR[..., None, :], old_BHLXR)
-    own_round_XR = torch.eye(code_BHRL.shape[2], dtype=torch.bool, device=q_BHLK.device).repeat_interleave(T, dim=0)
-    seen_BHLX = (met_BHLXR & own_round_XR).any(-1) & found_BHLX
+    own_round_BHLTR = met_BHLXR.unflatten(3, (-1, T)).diagonal(0, 3, 5)
+    seen_BHLX = own_round_BHLTR.transpose(3, 4).flatten(3).bool() & found_BHLX
     among_LL = torch.ones(L, L, dtype=torch.bool, device=q_BHLK.device).tril()
     seen_BHLL = near(query_BHLR[:, :, :, None], query_BHLR[:, :, None]).any(-1) & among_LL
 
     wide = torch.promote_types(q_BHLK.dtype, torch.float32)
-    k_BHLXK, v_BHLXK = (take(x.value, key_BHLX) for x in (past.k, past.v))
+    # From the buffers: what they hold would be copied to be indexed.
+    k_BHLXK, v_BHLXK = (take(x.buffer, key_BHLX) for x in (past.k, past.v))
     old_BHLX = (q_BHLK[..., None, :] @ k_BHLXK.transpose(-1, -2))[..., 0, :]
     new_BHLL = (q_BHLK @ k_BHLK.transpose(-1, -2)).to(wide)
     new_BHLL = new_BHLL.masked_fill(among_LL & among_LL.T, ITSELF).masked_fill(~seen_BHLL, HIDDEN)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from sublayer.nn.state import Growing, PartState
 
-CHUNKS = 2**20
-"""Chunks of a bucket that labels tell apart; at 64 tokens each, 67 million tokens in one bucket."""
+CHUNKS = 2**19
+"""Chunks of a bucket that labels of 32 bits tell apart; at 64 tokens each, 33 million tokens in one bucket."""
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
