@@ -205,6 +205,29 @@ def test_dropout_leaves_the_mean_as_it_is(config):
     assert (mean - plain).abs().mean() < 0.15 * plain.abs().mean()
 
 
+@pytest.mark.parametrize("config", [SMALL, BOTH])
+def test_slopes_with_dropout_are_those_of_what_is_computed(config):
+    part = build(config.but(dropout=0.3, heads=2)).train()
+
+    def run(x_1LD):
+        torch.manual_seed(3)
+        return part(x_1LD, whole(9))[0]
+
+    assert torch.autograd.gradcheck(run, text(9).requires_grad_(), fast_mode=True)
+
+
+@pytest.mark.parametrize("config", [SMALL, BOTH])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_large_scores_and_few_digits_give_finite_numbers(config, dtype):
+    part = build(config, deviation=20.0).to(dtype)
+    x_BLD = text(30, 2).to(dtype).requires_grad_()
+    part(x_BLD, whole(30))[0].sum().backward()
+    assert x_BLD.grad.isfinite().all()
+    with torch.autocast("cpu", torch.bfloat16):
+        part.float()(text(30).float(), whole(30))[0].sum().backward()
+    assert all(weight.grad.isfinite().all() for weight in part.parameters())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

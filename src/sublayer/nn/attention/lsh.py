@@ -56,6 +56,7 @@ class Lsh(Heads):
         chunk: Count = 64
         """Tokens of a chunk. A query sees those of its own in its bucket, and of the one before."""
         look: Literal["back", "both"] = "back"
+        """Whether a query sees earlier tokens of its buckets, or all."""
 
         @model_validator(mode="after")
         def _possible(self) -> Lsh.Config:
@@ -182,11 +183,12 @@ class Lsh(Heads):
         elif len(past.k) and scene.length <= FEW:
             y_BHLK = by_slots(q_BHLK, k_BHLK, v_BHLK, code_BHRL, past, self.grid, self._dropout)
         else:
-            k_BHMK, v_BHMK = (torch.cat([old.value, x], dim=2) for old, x in ((past.k, k_BHLK), (past.v, v_BHLK)))
-            old_BHRP = past.code.value.transpose(2, 3)
-            alive_BHRP = None
-            if len(past.k) > self.grid.buckets * self.grid.seen:
-                alive_BHRP = self.grid.alive(old_BHRP, past.count_BHRn)
-            code_BHRM = torch.cat([old_BHRP, code_BHRL], dim=-1)
-            y_BHLK = by_tiles(q_BHLK, k_BHMK, v_BHMK, code_BHRM, alive_BHRP, self.grid, self._dropout)
+            alive_BHRP, code_BHRM = None, code_BHRL
+            if len(past.k):
+                k_BHLK, v_BHLK = (torch.cat([old.value, x], dim=2) for old, x in ((past.k, k_BHLK), (past.v, v_BHLK)))
+                old_BHRP = past.code.value.transpose(2, 3)
+                code_BHRM = torch.cat([old_BHRP, code_BHRL], dim=-1)
+                if old_BHRP.shape[-1] > self.grid.buckets * self.grid.seen:
+                    alive_BHRP = self.grid.alive(old_BHRP, past.count_BHRn)
+            y_BHLK = by_tiles(q_BHLK, k_BHLK, v_BHLK, code_BHRM, alive_BHRP, self.grid, self._dropout)
         return y_BHLK, after
