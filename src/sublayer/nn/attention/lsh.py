@@ -25,6 +25,9 @@ from sublayer.nn.scene import Scene
 FEW = 8
 """Queries for which the last keys of their buckets are looked up one by one; for more, the text is sorted."""
 
+Rounds = Annotated[int, Field(ge=1, le=100)]
+"""How often a token is hashed; rounds in which two tokens meet are counted in 8 bits."""
+
 
 class Lsh(Heads):
     """softmax(q kᵀ/√K) v over keys that share a bucket with the query in some round (Kitaev et al. 2020, section 2).
@@ -47,9 +50,9 @@ class Lsh(Heads):
     """
 
     class Config(Heads.Config, tag="lsh"):
-        rounds: Count = 4
+        rounds: Rounds = 4
         """Hashes of each token; it sees what shares a bucket with it in any."""
-        eval_rounds: Count | None = None
+        eval_rounds: Rounds | None = None
         """Rounds in evaluation; None: as many as in training. Cost counts these."""
         buckets: Annotated[int, Field(ge=2, le=1024)] = 32
         """Of each round: even, since a direction and its opposite make two."""
