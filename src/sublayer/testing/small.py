@@ -36,6 +36,10 @@ AT_MOST: dict[str, int] = {
     "before": 4,
     "smallest": 2,
     "width": 12,
+    "buckets": 4,
+    "chunk": 3,
+    "rounds": 2,
+    "eval_rounds": 3,
     "rows": 3,
     "columns": 4,
     "above": 2,
@@ -43,12 +47,8 @@ AT_MOST: dict[str, int] = {
     "among": 24,
     "radius": 4,
     "segment": 5,
-    "buckets": 4,
-    "chunk": 3,
-    "rounds": 2,
-    "eval_rounds": 3,
 }
-"""Sizes of patterns, segments and hashes, which stay as they are where they are smaller."""
+"""Sizes of patterns and segments, which stay as they are where they are smaller."""
 
 
 def small(config: Model.Config) -> Model.Config:
