@@ -4,6 +4,7 @@ from sublayer.nn.attention.cross import Cross
 from sublayer.nn.attention.etc import EtcAttention
 from sublayer.nn.attention.kernel import Kernel, Load, Softmax, View
 from sublayer.nn.attention.longformer_attention import LongformerAttention
+from sublayer.nn.attention.lsh import Lsh
 from sublayer.nn.attention.memory_compressed import MemoryCompressed
 from sublayer.nn.attention.multihead import MultiHead
 from sublayer.nn.attention.pattern import Causal, Full, Pattern, Window
@@ -21,6 +22,7 @@ __all__ = [
     "Kernel",
     "Load",
     "LongformerAttention",
+    "Lsh",
     "MemoryCompressed",
     "MultiHead",
     "Pattern",
