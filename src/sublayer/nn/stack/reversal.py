@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,8 +55,7 @@ class Pass:
     def __init__(self, stack: Reversible, x_BLD: Tensor, scene: Scene, states: States | None) -> None:
         self.stack, self.x_BLD, self.scene, self.states = stack, x_BLD, scene, states
         self.weights = [weight for weight in stack.parameters() if weight.requires_grad]
-        self.draws: list[Draws] = []
-        """The random generators before each branch."""
+        self.draws = Draws(len(stack.sublayers), x_BLD.device)
         self.losses: list[str] = []
         self.found: States = ()
         """The states that sublayers returned, where `stack.carries`; else whether there was one."""
@@ -84,7 +83,7 @@ class Pass:
     @contextmanager
     def again(self) -> Iterator[None]:
         """Inside, branches can be run once more; the random generators outside do not notice."""
-        with self.draws[0].apart(), self.settings():
+        with self.draws.apart(), self.settings():
             yield
 
     def after(self, carried: Sequence[Tensor]) -> States:
@@ -103,7 +102,7 @@ class Pass:
                     "state comes from; call state.detach() before the optimiser's step or before eval()"
                 )
             with self.again(), torch.enable_grad():
-                self.draws[0].restore()
+                self.draws.restore(0)
                 self._made = self.stack.loop(self.x_BLD, self.fresh(self.scene.source_BSD), self.states)[2]
         return self._made
 
@@ -146,7 +145,7 @@ class Reversal(torch.autograd.Function):
         first_BLD = second_BLD = x_BLD.to(torch.promote_types(x_BLD.dtype, torch.float32))
         with run.settings():
             for n in range(len(stack.sublayers)):
-                run.draws.append(Draws.now(x_BLD.device))
+                run.draws.note(n)
                 # With a graph, which is dropped at once, it shows which tensors of the state have a gradient.
                 with torch.set_grad_enabled(stack.carries):
                     y_BLD, state = stack.branch(n, second_BLD.to(x_BLD.dtype), scene, run.state(n))
@@ -170,7 +169,7 @@ class Reversal(torch.autograd.Function):
         to_first, to_second = (torch.zeros_like(first_BLD) if one is None else one for one in to[:2])
         with run.again():
             for n in reversed(range(len(run.stack.sublayers))):
-                run.draws[n].restore()
+                run.draws.restore(n)
                 y_BLD, to_x = back.branch(n, first_BLD, to_second)
                 first_BLD, second_BLD = second_BLD - y_BLD, first_BLD
                 to_first, to_second = to_second, to_first + to_x
@@ -186,7 +185,11 @@ class Backward:
         self.to_states = list(to_others[count:])
         self.needs_source = source_BSD is not None and source_BSD.requires_grad
         self.source_BSD = source_BSD
-        self.slopes: list[Tensor | None] = [None] * (1 + len(run.weights))
+        # Made before anything else: what outlasts the pass, allocated between what does not, would leave holes in the
+        # memory that nothing large fits into. With glibc's allocator they come to several times the activations.
+        into = [source_BSD if self.needs_source else None, *run.weights]
+        self.room = [None if one is None else torch.empty_like(one) for one in into]
+        self.slopes: list[Tensor | None] = [None] * len(into)
 
     def branch(self, n: int, x_BLD: Tensor, to_BLD: Tensor) -> tuple[Tensor, Tensor]:
         """What sublayer n gave for x, and the gradient of x."""
@@ -222,33 +225,41 @@ class Backward:
         to_x, to_source, *to_weights = torch.autograd.grad(outs, inputs, to, allow_unused=True)
         for n, slope in enumerate((None if source_BSD is None else to_source, *to_weights)):
             if slope is not None:
-                known = self.slopes[n]
-                self.slopes[n] = slope if known is None else known + slope
+                self._add(n, slope)
         return torch.zeros_like(x_BLD) if to_x is None else to_x
 
+    def _add(self, n: int, slope: Tensor) -> None:
+        known, room = self.slopes[n], self.room[n]
+        assert room is not None
+        self.slopes[n] = room.copy_(slope) if known is None else known.add_(slope)
 
-@dataclass(frozen=True)
+
 class Draws:
-    """Where the random generators stand, the CPU's and the accelerator's."""
+    """Where the random generators stood before each branch, the CPU's and the accelerator's."""
 
-    device: torch.device
-    cpu: Tensor
-    own: Tensor | None
+    def __init__(self, count: int, device: torch.device) -> None:
+        self.device, self.accelerated = device, _accelerated(device)
+        # One block from the start, for the reason why gradients have theirs.
+        self.rows = [one.new_empty(count, *one.shape) for one in self._now()]
 
-    @classmethod
-    def now(cls, device: torch.device) -> Draws:
-        own = torch.get_device_module(device).get_rng_state(device) if _accelerated(device) else None
-        return cls(device, torch.get_rng_state(), own)
+    def note(self, n: int) -> None:
+        for rows, now in zip(self.rows, self._now(), strict=True):
+            rows[n] = now
 
-    def restore(self) -> None:
-        torch.set_rng_state(self.cpu)
-        if self.own is not None:
-            torch.get_device_module(self.device).set_rng_state(self.own, self.device)
+    def restore(self, n: int) -> None:
+        cpu, *own = (rows[n].clone() for rows in self.rows)  # PyTorch reads a state from where its storage begins
+        torch.set_rng_state(cpu)
+        for state in own:
+            torch.get_device_module(self.device).set_rng_state(state, self.device)
 
     def apart(self) -> Any:
         """Inside this context generators may be moved; after it they stand where they stood."""
-        devices = [] if self.own is None else [self.device]
+        devices = [self.device] if self.accelerated else []
         return torch.random.fork_rng(devices, device_type=self.device.type if devices else "cuda")
+
+    def _now(self) -> list[Tensor]:
+        cpu = torch.get_rng_state()
+        return [cpu, torch.get_device_module(self.device).get_rng_state(self.device)] if self.accelerated else [cpu]
 
 
 def tensors(value: Any) -> list[Tensor]:
