@@ -54,7 +54,7 @@ def config(name: str, layers: int, length: int = LENGTH) -> Any:
     return gpt2.but(CONTESTANTS[name])
 
 
-def build(name: str, layers: int, length: int = LENGTH) -> tuple[nn.Module, Callable[[int], None]]:
+def build(name: str, layers: int, length: int = LENGTH) -> tuple[nn.Module, Callable[..., None]]:
     """A model in training mode, and its step on so many tokens."""
     torch.manual_seed(0)
     model = config(name, layers, length).build().train()
@@ -133,7 +133,7 @@ def time_table(races: dict[int, harness.Race]) -> Table:
     return table
 
 
-app = App(name="reversible", help=__doc__.split("\n")[0], version_flags=[])
+app = App(name="reversible", help="Memory and time of a training step, plain and reversible.", version_flags=[])
 
 
 @app.default

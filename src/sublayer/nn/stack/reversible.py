@@ -51,8 +51,8 @@ class Reversible(Plain):
                 )
             if not self.residual.adds:
                 raise ValueError(
-                    f"residual={self.residual.tag} does not just add a part's output to the stream, so a stack of kind "
-                    "reversible could not take it away again; use residual=pre_norm with residual.add=sum, or kind=plain"
+                    f"residual={self.residual.tag} does more than add a part's output to the stream, and a stack of "
+                    "kind reversible takes it away again; use residual=pre_norm, with residual.add=sum, or kind=plain"
                 )
             return self
 
@@ -90,10 +90,17 @@ class Reversible(Plain):
 
     def branch(self, n: int, x_BLD: Tensor, scene: Scene, state: Any) -> tuple[Tensor, Any]:
         """What sublayer n adds to a stream, and its state."""
-        branch, pieces = self.drawn(n), list(self.pieces(n, scene))
+        pieces, sublayer = list(self.pieces(n, scene)), self.sublayers[n]
         if len(pieces) == 1:
-            return branch(x_BLD, scene, state)
-        return torch.cat([branch(x_BLD[:, at], here, None)[0] for at, here in pieces], dim=1), None
+            return sublayer.branch(x_BLD, scene, state)  # pyright: ignore[reportCallIssue]
+        branch, before = self.drawn(n), dict(scene.losses)
+        y_BLD = torch.cat([branch(x_BLD[:, at], here, None)[0] for at, here in pieces], dim=1)
+        if any(loss is not before.get(name) for name, loss in scene.losses.items()):
+            raise ValueError(
+                f"stack.chunks={self.chunks[n]}: sublayer {n} ({type(sublayer.part).__name__}) adds a loss, which is "
+                "one of the whole text and not of its pieces; use chunks=1"
+            )
+        return y_BLD, None
 
     def drawn(self, n: int) -> Callable[[Tensor, Scene, Any], tuple[Tensor, Any]]:
         """The branch of sublayer n as it runs in this pass, in all pieces alike (LayerDrop)."""
