@@ -144,7 +144,8 @@ def _divide(module: nn.Module, device: torch.device, size: int) -> Any:
     for stack in [child for child in module.modules() if isinstance(child, Stack)]:
         for sublayer in stack.sublayers:
             fully_shard(sublayer, mesh=mesh)
-            register_fsdp_forward_method(sublayer, "branch")  # reversible stacks run it instead of `forward`
+            if stack.calls != "forward":
+                register_fsdp_forward_method(sublayer, stack.calls)
     divided: Any = fully_shard(module, mesh=mesh)
     divided.set_reduce_scatter_unused_params(True)  # as find_unused_parameters in DDP
     divided.register_forward_hook(_fold)

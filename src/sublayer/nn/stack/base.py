@@ -197,6 +197,8 @@ class Stack(nn.Module):
     dropout: float = 0.0
     steps: ClassVar[bool] = False
     """Whether it reads token after token even where all are given: then a short prompt may go through a fast step."""
+    calls: ClassVar[str] = "forward"
+    """The method of its sublayers that it calls; what wraps sublayers (FSDP2) has to wrap that one."""
     recomputes: ClassVar[bool] = False
     """Whether its backward pass finds activations again by itself, so that checkpoints would only cost time."""
 

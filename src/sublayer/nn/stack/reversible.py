@@ -35,6 +35,7 @@ class Reversible(Plain):
     is rounded away cannot be found again.
     """
 
+    calls = "branch"
     recomputes = True
 
     class Config(Plain.Config, tag="reversible"):
