@@ -1,6 +1,7 @@
 """The reversible stack: the pass that finds its activations again does what the plain loop does, and stores as much
 at any depth."""
 
+import weakref
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from unittest import mock
@@ -18,6 +19,7 @@ from sublayer.nn.stack import reversal
 from sublayer.testing.surroundings import _translator
 from sublayer.training.recompute import recompute
 
+Pass = reversal.Pass
 SIZES = {"stack": "reversible", "s.heads": 4, "f.inner": 24, "f.activation": "gelu", "position": "none"}
 DROPS = {"s.dropout": 0.2, "f.dropout": 0.3, "residual.dropout": 0.2, "embedding.dropout": 0.1}
 BASE = sublayer.config("gpt2", {"dim": 32, "layout": "(sf)x3", "vocab": 61, **SIZES, **DROPS})
@@ -242,6 +244,20 @@ def test_a_carried_memory_is_there_and_cut_off():
     hidden = reversal.tensors(state.parts)
     assert len(hidden) == 3
     assert not any(one.requires_grad for one in hidden)
+
+
+@pytest.mark.parametrize("variant", ["plain", "span", "span and memory", "kernel with a state"])
+def test_a_pass_is_freed_with_what_it_gave(variant, monkeypatch):
+    """Without the garbage collector, which does not see what refers to what inside autograd's nodes."""
+    passes, model = [], made(BASE.but(VARIANTS[variant]))
+    monkeypatch.setattr(reversal, "Pass", lambda *given: passes.append(run := Pass(*given)) or run)
+    losses = {}
+    h_BLD, state = model(ids(), losses=losses)
+    (h_BLD.sum() + sum(losses.values())).backward()
+    known = weakref.ref(passes.pop())
+    assert known() is not None
+    del h_BLD, state, losses
+    assert known() is None
 
 
 def test_weights_that_change_before_the_backward_pass_are_noticed():

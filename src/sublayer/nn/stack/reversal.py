@@ -53,7 +53,9 @@ class Pass:
     """What the backward pass needs to run every branch once more."""
 
     def __init__(self, stack: Reversible, x_BLD: Tensor, scene: Scene, states: States | None) -> None:
-        self.stack, self.x_BLD, self.scene, self.states = stack, x_BLD, scene, states
+        self.stack, self.x_BLD, self.states, self._scene = stack, x_BLD, states, scene
+        # Not what the scene collects: losses of this pass refer to its node, which refers to this, and are never freed.
+        self._scene = self.fresh(scene.source_BSD)
         self.weights = [weight for weight in stack.parameters() if weight.requires_grad]
         self.draws = Draws(len(stack.sublayers), x_BLD.device)
         self.losses: list[str] = []
@@ -67,7 +69,7 @@ class Pass:
 
     def fresh(self, source_BSD: Tensor | None) -> Scene:
         """The scene without what other branches have put into it: values of theirs may have gradients."""
-        return replace(self.scene, source_BSD=source_BSD, losses={}, outputs={}, cached={}, _once={})
+        return replace(self._scene, source_BSD=source_BSD, losses={}, outputs={}, cached={}, _once={})
 
     def state(self, n: int) -> Any:
         return self.states[n] if self.states else None
@@ -88,10 +90,10 @@ class Pass:
 
     def after(self, carried: Sequence[Tensor]) -> States:
         """The states after the pass. Where training carries none on, nothing is stored until somebody asks."""
+        found, self.found, rest = self.found, (), iter(carried)  # emptied for the same reason
         if self.stack.carries:
-            rest = iter(carried)
-            return map_tensors(self.found, lambda _: next(rest))
-        return tuple(Later(self, n) if there else None for n, there in enumerate(self.found))
+            return map_tensors(found, lambda _: next(rest))
+        return tuple(Later(self, n) if there else None for n, there in enumerate(found))
 
     def made(self) -> States:
         """All states after the pass, by the plain loop, which also gives them their gradient."""
@@ -103,10 +105,10 @@ class Pass:
                 )
             with self.again(), torch.enable_grad():
                 self.draws.restore(0)
-                self._made = self.stack.loop(self.x_BLD, self.fresh(self.scene.source_BSD), self.states)[2]
+                self._made = self.stack.loop(self.x_BLD, self.fresh(self._scene.source_BSD), self.states)[2]
         return self._made
 
-    def _stamp(self) -> tuple[bool, ...] | tuple[int, ...]:
+    def _stamp(self) -> tuple[int, ...]:
         return self.stack.training, *(weight._version for weight in self.weights)
 
 
@@ -203,6 +205,8 @@ class Backward:
                 y_BLD, state = branch(x_leaf.to(run.x_BLD.dtype), here, run.state(n))
             given.append((y_BLD.detach(), self._slopes(y_BLD, to_BLD[:, at], here, state, x_leaf, source)))
             here.losses.clear()
+        if len(given) == 1:
+            return given[0]
         y_BLD, to_x = (torch.cat(both, dim=1) for both in zip(*given, strict=True))
         return y_BLD, to_x
 
@@ -212,26 +216,20 @@ class Backward:
         """The gradient of x; those of the source and of the weights are added to what is there."""
         losses = [(loss, self.to_losses[name]) for name, loss in scene.losses.items()]
         carried = tensors(state) if self.run.stack.carries else []
-        mine, self.to_states = (
-            self.to_states[len(self.to_states) - len(carried) :],
-            self.to_states[: len(self.to_states) - len(carried)],
-        )
+        rest = len(self.to_states) - len(carried)
+        mine, self.to_states = self.to_states[rest:], self.to_states[:rest]
         pairs = [(y_BLD, to_BLD.to(y_BLD.dtype)), *losses, *zip(carried, mine, strict=True)]
         pairs = [(out, to) for out, to in pairs if out.requires_grad and to is not None]
         if not pairs:
             return torch.zeros_like(x_BLD)
-        inputs = [x_BLD, x_BLD if source_BSD is None else source_BSD, *self.run.weights]
         outs, to = zip(*pairs, strict=True)
-        to_x, to_source, *to_weights = torch.autograd.grad(outs, inputs, to, allow_unused=True)
-        for n, slope in enumerate((None if source_BSD is None else to_source, *to_weights)):
-            if slope is not None:
-                self._add(n, slope)
+        sources = [] if source_BSD is None else [source_BSD]
+        to_x, *others = torch.autograd.grad(outs, [x_BLD, *sources, *self.run.weights], to, allow_unused=True)
+        for n, slope in enumerate(others, 1 - len(sources)):
+            known, room = self.slopes[n], self.room[n]
+            if slope is not None and room is not None:
+                self.slopes[n] = room.copy_(slope) if known is None else known.add_(slope)
         return torch.zeros_like(x_BLD) if to_x is None else to_x
-
-    def _add(self, n: int, slope: Tensor) -> None:
-        known, room = self.slopes[n], self.room[n]
-        assert room is not None
-        self.slopes[n] = room.copy_(slope) if known is None else known.add_(slope)
 
 
 class Draws:

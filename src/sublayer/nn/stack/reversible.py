@@ -75,8 +75,10 @@ class Reversible(Plain):
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None = None
     ) -> tuple[Float[Tensor, "B L D"], tuple[Any, ...]]:
         states = reversal.made(states)
-        fast = reversal.serves(self, x_BLD, states)
-        first_BLD, second_BLD, after = (reversal.run if fast else Reversible.loop)(self, x_BLD, scene, states)
+        if reversal.serves(self, x_BLD, states):
+            first_BLD, second_BLD, after = reversal.run(self, x_BLD, scene, states)
+        else:
+            first_BLD, second_BLD, after = self.loop(x_BLD, scene, states)
         return self.final_norm(((first_BLD + second_BLD) / 2).to(x_BLD.dtype)), after
 
     def loop(self, x_BLD: Tensor, scene: Scene, states: tuple[Any, ...] | None) -> tuple[Tensor, Tensor, tuple]:
