@@ -182,6 +182,11 @@ class Stack(nn.Module):
             """Whether its mathematics depends on where segments are cut."""
             return any(part.splits for part in self.parts)
 
+        @property
+        def searches(self) -> bool:
+            """Whether it holds the choices of a search, of which a pass in eval mode runs some only."""
+            return False
+
         def flops(self, dim: int, work: Work) -> int:
             parts = sum(part.flops(self.slot(dim, index=n), work) for n, part in self.numbered)
             return parts + len(self.parts) * self.residual.flops(dim, work.length)
