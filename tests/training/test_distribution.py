@@ -123,7 +123,10 @@ MOVES = (("xl", "1", "ddp"), ("xl", "1", "fsdp"), ("xl", "ddp", "fsdp"), ("xl", 
 
 @pytest.mark.parametrize(
     ("names", "moves"),
-    [(("xl",), MOVES[2:3]), pytest.param(("gpt", "xl", "drop"), MOVES, marks=pytest.mark.stress)],
+    [
+        (("xl", "reversible"), MOVES[2:3]),
+        pytest.param(("gpt", "xl", "reversible", "drop"), MOVES, marks=pytest.mark.stress),
+    ],
     ids=["one model", "all"],
 )
 def test_two_processes_take_the_steps_of_one(
@@ -132,6 +135,7 @@ def test_two_processes_take_the_steps_of_one(
     what: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         "gpt": ("gpt2", GPT, {**LONG, "optimizer": "lamb"}),
         "xl": ("transformer-xl", XL, {**LONG, **GROWN}),
+        "reversible": ("gpt2", {**GPT, "stack": "reversible"}, LONG),
         "drop": ("gpt2", DROP, {"optimizer": {"kind": "sgd", "momentum": 0.0}}),
     }
     ones = {}

@@ -113,6 +113,12 @@ class Case:
         return None
 
     @property
+    def searches(self) -> str | None:
+        """As a reason, that a pass in eval mode runs a part of the model only; None if it runs all."""
+        found = any(stack.searches for stack in self.config.stacks.values())
+        return "in eval mode it runs one of the choices it holds" if found else None
+
+    @property
     def one_way(self) -> bool:
         """Whether it reads from left to right."""
         return self.config.remembers

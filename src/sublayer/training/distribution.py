@@ -130,7 +130,7 @@ def _divided(tensor: Tensor) -> bool:
 def _divide(module: nn.Module, device: torch.device, size: int) -> Any:
     """FSDP2: each sublayer is put together while it runs; the rest (embedding, head, positions) for the whole pass."""
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     for name, parameter in module.named_parameters():
         if not parameter.dim():
@@ -144,6 +144,8 @@ def _divide(module: nn.Module, device: torch.device, size: int) -> Any:
     for stack in [child for child in module.modules() if isinstance(child, Stack)]:
         for sublayer in stack.sublayers:
             fully_shard(sublayer, mesh=mesh)
+            if stack.calls != "forward":
+                register_fsdp_forward_method(sublayer, stack.calls)
     divided: Any = fully_shard(module, mesh=mesh)
     divided.set_reduce_scatter_unused_params(True)  # as find_unused_parameters in DDP
     divided.register_forward_hook(_fold)

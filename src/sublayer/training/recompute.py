@@ -13,6 +13,6 @@ from sublayer.nn.stack import Stack
 def recompute(model: Model) -> None:
     """Store the input of each sublayer, not its activations."""
     for stack in model.modules():
-        if isinstance(stack, Stack):
+        if isinstance(stack, Stack) and not stack.recomputes:
             for sublayer in stack.sublayers:
                 sublayer.forward = partial(checkpoint, sublayer.forward, use_reentrant=False)

@@ -45,6 +45,10 @@ class Supernet(Stack):
             return self
 
         @property
+        def searches(self) -> bool:
+            return True
+
+        @property
         def slots(self) -> int:
             return len(layouts.expand(self.layout))
 

@@ -50,6 +50,12 @@ class Model(nn.Module):
         def build(self) -> Model:
             return self.owner(self)
 
+        def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:
+            """A stack given by its kind alone keeps its layout and its alphabet."""
+            if isinstance(value, str) and len(path) == 1 and isinstance(getattr(self, path[0], None), Stack.Config):
+                path = [*path, "kind"]
+            super().assign(data, path, value)
+
         @property
         def stacks(self) -> dict[str, Stack.Config]:
             """Its stacks by the name that prefixes their keys; one without a prefix is ''."""

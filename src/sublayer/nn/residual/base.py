@@ -39,6 +39,11 @@ class Residual(nn.Module):
             """Whether the stream is the plain sum of the parts' outputs, whose initial scale is then 1/√depth."""
             return False
 
+        @property
+        def adds(self) -> bool:
+            """Whether `join` is x + y and nothing else, so that x can be found again by subtracting the branch."""
+            return self.sums
+
     def __init__(self, config: Residual.Config, part: Part, slot: Slot) -> None:
         super().__init__()
         self.part = part

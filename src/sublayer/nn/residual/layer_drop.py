@@ -33,6 +33,10 @@ class LayerDrop(Residual):
         def entry(self) -> Norm.Config:
             return self.inner.entry()
 
+        @property
+        def adds(self) -> bool:
+            return self.inner.adds
+
     def __init__(self, config: Config, part: Part, slot: Slot) -> None:
         super().__init__(config, part, slot)
         self.rate = config.rate

@@ -182,6 +182,11 @@ class Stack(nn.Module):
             """Whether its mathematics depends on where segments are cut."""
             return any(part.splits for part in self.parts)
 
+        @property
+        def searches(self) -> bool:
+            """Whether it holds the choices of a search, of which a pass in eval mode runs some only."""
+            return False
+
         def flops(self, dim: int, work: Work) -> int:
             parts = sum(part.flops(self.slot(dim, index=n), work) for n, part in self.numbered)
             return parts + len(self.parts) * self.residual.flops(dim, work.length)
@@ -197,6 +202,10 @@ class Stack(nn.Module):
     dropout: float = 0.0
     steps: ClassVar[bool] = False
     """Whether it reads token after token even where all are given: then a short prompt may go through a fast step."""
+    calls: ClassVar[str] = "forward"
+    """The method of its sublayers that it calls; what wraps sublayers (FSDP2) has to wrap that one."""
+    recomputes: ClassVar[bool] = False
+    """Whether its backward pass finds activations again by itself, so that checkpoints would only cost time."""
 
     sublayers: nn.ModuleList
     position: Position

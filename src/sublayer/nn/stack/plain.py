@@ -8,7 +8,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from sublayer.nn.part import Work
+from sublayer.nn.part import Part, Work
 from sublayer.nn.residual import Residual
 from sublayer.nn.scene import Scene
 from sublayer.nn.stack.base import Stack, init_weights
@@ -23,9 +23,13 @@ class Plain(Stack):
             stored, highest = 0, super().activation_size(dim, work, rows)
             for n, part in self.numbered:
                 slot = self.slot(dim, index=n)
-                highest = max(highest, stored + part.activation_size(slot, work, rows))
+                highest = max(highest, stored + part.activation_size(slot, self.at_once(part, work), rows))
                 stored += rows * part.state_size(slot, work)
             return max(highest, stored)
+
+        def at_once(self, part: Part.Config, work: Work) -> Work:
+            """What of a pass a part computes at one time."""
+            return work
 
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()

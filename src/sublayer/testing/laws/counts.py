@@ -20,6 +20,8 @@ def cost_is_count(case: Case) -> str | None:
     counted = sum(weight.numel() for weight in model.parameters())
     cost = case.config.cost()
     require(cost.params == counted, f"cost: {cost.params} parameters by the config, {counted} in the model")
+    if case.searches:
+        return case.searches
     for length, memory in ((case.length, 0),) if case.long else ((case.length, 0), (3, 5), (1, 4)):
         if memory and not case.config.remembers:
             continue
