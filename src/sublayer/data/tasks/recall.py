@@ -1,4 +1,4 @@
-"""Recall: keys with their values are read, and later a key asks for its value (Graves et al. 2014; Arora et al. 2024)."""
+"""Recall: keys and values are read, and later a key asks for its value (Graves et al. 2014; Arora et al. 2024)."""
 
 from __future__ import annotations
 
