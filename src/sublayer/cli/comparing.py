@@ -20,6 +20,8 @@ class ComparisonView:
         self.display = display
         self.folder: Path | None = None
         """None before the comparison begins."""
+        self.of = ""
+        """Which of several comparisons: behind the name of each phase."""
 
     def start(self, request: ComparisonRequest, folder: ComparisonFolder) -> None:
         from sublayer.comparison.tuning import run_path
@@ -31,13 +33,25 @@ class ComparisonView:
         # With several learning rates, the first seed's run is the best of those that were tried.
         seeds = others if request.lrs else request.seeds
         runs = [(f"{one.name} {seed}", folder.run(one.slug, seed)) for seed in seeds for one in request.variants]
-        watch(self.display, tried + runs)
+        watch(self.display, tried + runs, f"training{self.of}")
 
     def phase(self, name: str, done: int, total: int) -> None:
-        self.display.reach(name, done, total)
+        self.display.reach(f"{name}{self.of}", done, total)
 
     def stopped(self) -> str:
         """What is saved, and how to go on."""
         if self.folder is None:
             return f"stopped; nothing is saved yet. {same_command()}"
         return f"stopped; trainings and figures so far are saved in {self.folder}. {same_command()}"
+
+
+class LengthsView(ComparisonView):
+    """A comparison for each of several lengths."""
+
+    def begin(self, length: int, done: int, total: int) -> None:
+        self.of = f", length {length:,} ({done + 1} of {total})"
+        self.display.begin(f"starting{self.of}")
+
+    def start(self, request: ComparisonRequest, folder: ComparisonFolder) -> None:
+        super().start(request, folder)
+        self.folder = folder.path.parent
