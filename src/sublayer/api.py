@@ -378,7 +378,7 @@ def compare(variants: Sequence[str | Model.Config | Variant], *args: Any, **how:
 
 
 def compare_lengths(variants: Sequence[str | Model.Config | Variant], *args: Any, **how: Any) -> LengthTable:
-    """`compare` at each of several lengths: `sublayer.compare_lengths(variants, "book.txt", "out", {}, [512, 2048])`."""
+    """`compare` at several lengths: `sublayer.compare_lengths(variants, "book.txt", "out", changes, [512, 2048])`."""
     from sublayer.comparison import compare_lengths as compare_variants
 
     return compare_variants(variants, *args, **how)

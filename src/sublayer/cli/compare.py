@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from sublayer.cli.comparing import LengthsView
+from sublayer.cli.comparing import ComparisonView
 from sublayer.cli.lengths import print_lengths, read_lengths
 from sublayer.cli.start import import_torch
 from sublayer.cli.stopping import when_stopped
@@ -96,7 +96,7 @@ def compare(
     json
         Print JSON, which is also in OUT/table.json, or with --lengths in OUT/lengths.json.
     """
-    view = LengthsView(Display("starting"))
+    view = ComparisonView(Display("starting"))
     with when_stopped(view.stopped), view.display:
         import_torch()
         import sublayer
@@ -127,7 +127,9 @@ def compare(
                 show = partial(_print_table, table)
             else:
                 asked = read_lengths(lengths)
-                table = sublayer.compare_lengths(variants, data, out, changes, asked, on_length=view.begin, **how)
+                table = sublayer.compare_lengths(
+                    variants, data, out, changes, asked, on_length=view.begin_length, **how
+                )
                 show = partial(print_lengths, table)
     print_json(table.dump()) if json else show(str(view.folder))
 

@@ -21,13 +21,18 @@ class ComparisonView:
         self.folder: Path | None = None
         """None before the comparison begins."""
         self.of = ""
-        """Which of several comparisons: behind the name of each phase."""
+        """Which of several comparisons, behind the name of each phase."""
+
+    def begin_length(self, length: int, done: int, total: int) -> None:
+        """The next of several comparisons, in a folder of its own."""
+        self.of = f", length {length:,} ({done + 1} of {total})"
+        self.display.begin(f"starting{self.of}")
 
     def start(self, request: ComparisonRequest, folder: ComparisonFolder) -> None:
         from sublayer.comparison.tuning import run_path
         from sublayer.progress.trainings import watch
 
-        self.folder, (first, *others) = folder.path, request.seeds
+        self.folder, (first, *others) = folder.path.parent if self.of else folder.path, request.seeds
         pairs = [(one, lr) for lr in request.lrs for one in request.variants]
         tried = [(f"{one.name} {lr:g}", run_path(folder, one, lr, first)) for one, lr in pairs]
         # With several learning rates, the first seed's run is the best of those that were tried.
@@ -43,15 +48,3 @@ class ComparisonView:
         if self.folder is None:
             return f"stopped; nothing is saved yet. {same_command()}"
         return f"stopped; trainings and figures so far are saved in {self.folder}. {same_command()}"
-
-
-class LengthsView(ComparisonView):
-    """A comparison for each of several lengths."""
-
-    def begin(self, length: int, done: int, total: int) -> None:
-        self.of = f", length {length:,} ({done + 1} of {total})"
-        self.display.begin(f"starting{self.of}")
-
-    def start(self, request: ComparisonRequest, folder: ComparisonFolder) -> None:
-        super().start(request, folder)
-        self.folder = folder.path.parent

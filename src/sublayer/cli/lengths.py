@@ -39,29 +39,33 @@ def print_lengths(table: LengthTable, folder: str) -> None:
     for title, name in (
         ("loss on valid", "loss"),
         ("time of a pass over one row, in ms", "latency"),
-        (f"memory of training, about {table.step_tokens:,} tokens a step, in MB", "step_memory"),
+        ("memory of that pass, in MB", "memory"),
+        (f"memory of training, about {table.step_tokens:,} tokens a step at every length, in MB", "step_memory"),
     ):
         fitted = [getattr(row.exponents, name, None) for row in table.rows]
-        last = ("length^",) if any(power is not None for power in fitted) else ()
+        last = ("power",) if any(power is not None for power in fitted) else ()
         made = figures_table(("variant",), (*map(shown, table.lengths), *last))
         for row, power in zip(table.rows, fitted, strict=True):
-            end = ("—" if power is None else f"{power:.2f}",) if last else ()
+            end = ("—" if power is None else f"{power:z.2f}",) if last else ()
             made.add_row(row.name, *(_figure(point, name) for point in row.points), *end)
         console.print(f"{title}:", highlight=False)
         console.print(made)
         print()
-    print("length^: the power of the length that fits the figures of a row (least squares on logarithms).")
+    print("power: figures grow as the length to this power (least squares on logarithms).")
     print(*_diverged(table), sep="\n", end="")
     print(f"{command('report', folder)} · {command('report', f'{folder}/{table.folders[str(table.lengths[-1])]}')}")
 
 
 def _figure(point: LengthPoint, name: str) -> str:
+    from sublayer.comparison.length_table import figure
+
+    value = figure(point, name)
+    if value is None:
+        return "—"
     if name == "loss":
-        half = "" if point.loss is None or point.loss.half is None else f" ± {point.loss.half:.3f}"
-        return "—" if point.loss is None else f"{point.loss.mean:.3f}{half}"
-    if name == "latency":
-        return "—" if point.latency is None else f"{1e3 * point.latency.latency:.2f}"
-    return "—" if point.step_memory is None else f"{point.step_memory / 1e6:.1f}"
+        half = point.loss and point.loss.half
+        return f"{value:.3f}" if half is None else f"{value:.3f} ± {half:.3f}"
+    return f"{1e3 * value:.2f}" if name == "latency" else f"{value / 1e6:.1f}"
 
 
 def _diverged(table: LengthTable) -> list[str]:
