@@ -98,7 +98,7 @@ def test_words_for_numbers_in_a_table(run, there, tmp_path, where):
     found = json.loads(run("report", str(there), "--out", str(tmp_path / "page.html"), "--sample", "0", "--json"))
     (problem,) = found["problems"]
     assert re.search(rf"table\.json: rows\.1\.{where}.*damaged or edited", problem)
-    assert len(found["sections"]) == 5
+    assert len(found["sections"]) == 6
 
 
 @pytest.mark.parametrize("where", [("base", "mean"), ("figure2", "points"), ("places",)])
@@ -113,7 +113,7 @@ def test_words_for_numbers_in_figures(run, there, tmp_path, where):
     found = json.loads(run("report", str(there), "--out", str(tmp_path / "page.html"), "--sample", "0", "--json"))
     assert len(found["problems"]) == 1
     assert "figures.json" in found["problems"][0]
-    assert len(found["sections"]) == 5
+    assert len(found["sections"]) == 6
 
 
 @pytest.mark.parametrize(

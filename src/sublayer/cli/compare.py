@@ -77,7 +77,8 @@ def compare(
         loss are listed by length, with the power of the length that fits time and memory; sublayer report draws them.
         A training step reads about as many tokens at every length: those of train.batch rows of the shortest, and at
         least one row of the longest. Memory of training is that of such a step; time and memory of a pass are those of
-        one row. Each length is a comparison of its own, in OUT/length-512 and so on; lengths may be added later.
+        one row. Each length is a comparison of its own, in OUT/length-512 and so on; the same command continues, and
+        lengths of up to the tokens of a step may be added later.
     seeds
         Number of seeds (3: 0, 1 and 2), or the seeds with commas (3,5,8).
     equal_params
