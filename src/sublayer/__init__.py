@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sublayer.api import (
         compare,
+        compare_lengths,
         config,
         describe,
         evaluate,
@@ -43,6 +44,7 @@ _ROOMS = (
 __all__ = [
     "__version__",
     "compare",
+    "compare_lengths",
     "config",
     "describe",
     "evaluate",

@@ -20,7 +20,7 @@ from sublayer.papers.named import names
 from sublayer.plugins import load_installed_plugins, load_plugin
 
 if TYPE_CHECKING:
-    from sublayer.comparison import ComparisonTable, Variant
+    from sublayer.comparison import ComparisonTable, LengthTable, Variant
     from sublayer.data import Data, DataConfig
     from sublayer.evaluation import Evaluation
     from sublayer.measurement import Race, Reading
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "compare",
+    "compare_lengths",
     "config",
     "describe",
     "evaluate",
@@ -372,6 +373,13 @@ def supernet(
 def compare(variants: Sequence[str | Model.Config | Variant], *args: Any, **how: Any) -> ComparisonTable:
     """Variants trained alike: `sublayer.compare(["gpt2", "llama"], "book.txt", "out", {"train.tokens": 1_000_000})`."""
     from sublayer.comparison import compare as compare_variants
+
+    return compare_variants(variants, *args, **how)
+
+
+def compare_lengths(variants: Sequence[str | Model.Config | Variant], *args: Any, **how: Any) -> LengthTable:
+    """`compare` at several lengths: `sublayer.compare_lengths(variants, "book.txt", "out", changes, [512, 2048])`."""
+    from sublayer.comparison import compare_lengths as compare_variants
 
     return compare_variants(variants, *args, **how)
 

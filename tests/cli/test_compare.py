@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sublayer.cli.lengths import print_lengths, read_lengths, shown
+from sublayer.comparison import LengthTable
 from sublayer.nn.layout import par
 from sublayer.progress.trainings import progress_of
 from tests.training.tiny import TEXT
@@ -80,6 +82,70 @@ def test_variants_with_names(run, refuse):
     assert [row["slug"] for row in table["rows"]] == ["base", "par-of-four", "unnamed"]
     assert table["rows"][1]["layout"] == par("(sf)x2", 5)
     assert Path("comparisons/base-par-of-four-unnamed/table.json").exists()
+
+
+LENGTHS = ("compare", "a: gpt2", f"b: {ROTARY}", "--data", "book.txt", "--steps", "1", "--seeds", "1", "--no-measure")
+AT_ANY = tuple(word for word in SMALL if not word.startswith("train.length"))
+
+
+def test_a_comparison_by_length(run, tmp_path):
+    words = (*LENGTHS, *AT_ANY, "--lengths", "8,16")
+    said = run(*words)
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert lines[:2] == ["loss on valid:", "variant 8 16"]
+    assert "memory of training, about 16 tokens a step at every length, in MB:" in lines
+    assert lines.count("a — —") == 3
+    out = "comparisons/a-b-lengths"
+    assert lines[-1] == f"sublayer report {out} · sublayer report {out}/length-16"
+    table = json.loads(run(*words, "--json"))
+    assert table == json.loads((tmp_path / out / "lengths.json").read_text())
+    assert [row["name"] for row in table["rows"]] == ["a", "b"]
+
+
+def test_lengths_as_they_are_typed():
+    assert read_lengths("512,2k, 8K") == [512, 2048, 8192]
+    assert [shown(length) for length in (512, 1000, 2048, 2**20)] == ["512", "1000", "2k", "1024k"]
+
+
+def test_figures_by_length_with_their_powers(capsys):
+    """Times and memory have a power, and a loss has none."""
+    points = [
+        {"length": length, "rows": 1, "loss": {"mean": 2.0, "low": 1.5, "high": 2.5}, "step_memory": 1000 * length**2}
+        | {"latency": {"latency": 1e-3 * length, "low": 0, "high": 1}, "diverged": {"1": "why"} if length > 8 else {}}
+        for length in (8, 1024)
+    ]
+    row = {"name": "a", "points": points, "exponents": {"latency": 1.0, "step_memory": -0.001}}
+    folders = {"1024": "length-1024"}
+    table = {"lengths": [8, 1024], "step_tokens": 9, "rows": [row], "folders": folders}
+    print_lengths(LengthTable.model_validate(table), "out")
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "variant 8 1k power" in lines
+    for line in (
+        "a 2.000 ± 0.500 2.000 ± 0.500",
+        "a 8.00 1024.00 1.00",
+        "a 0.1 1048.6 0.00",
+        "a, length 1,024, seed 1: why",
+    ):
+        assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("lengths", "more", "said"),
+    [
+        ("0", (), "--lengths '0': expected whole numbers of at least 1 with commas, such as 512,2k,8k"),
+        ("abc", (), "--lengths 'abc': expected"),
+        ("", (), "--lengths '': expected"),
+        ("8,", (), "--lengths '8,': expected"),
+        ("8,-16", (), "--lengths '8,-16': expected"),
+        ("8", (), "lengths: 8; a curve needs at least two"),
+        ("2k,2048", (), "lengths: 2,048 is given twice"),
+        ("8,16", ("train.length=8",), "train.length=8: it is set to each of the lengths; leave it out"),
+        ("8,2k", (), "length 2,048: a: train.length=2048: the model has 1024 learned positions"),
+    ],
+)
+def test_lengths_that_cannot_be(refuse, lengths, more, said):
+    assert said in refuse(*LENGTHS, *AT_ANY, *more, f"--lengths={lengths}", "--out", "out")
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(

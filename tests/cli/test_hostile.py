@@ -29,6 +29,7 @@ def whole(tmp_path_factory):
         make(folder / "all" / name)
     made.proxies(folder / "all" / "proxies")
     made.reproduction(folder / "all" / "claim")
+    made.lengths(folder / "all" / "lengths", at=(8, 16))
     return folder / "all"
 
 
@@ -63,18 +64,27 @@ def test_runs_lists_the_others(run, there, file, content, monkeypatch):
         ("supernet", "supernet.json"),
         ("proxies", "ranking.json"),
         ("claim", "claim.json"),
+        ("lengths", "lengths.json"),
     ],
 )
 @pytest.mark.parametrize("content", [DEEP, NESTED, "[1]", json.dumps(WORDS), '{"rows": "none"}'], ids=range(5))
 def test_a_report_shows_the_others(run, there, tmp_path, folder, file, content):
     """A damaged result is left out, with one line; a damaged request leaves out only how to repeat it."""
     (there / folder / file).write_text(content)
-    for other in ("bad", "compare", "search", "supernet", "proxies", "claim"):
+    for other in ("bad", "compare", "search", "supernet", "proxies", "claim", "lengths"):
         if other != folder:
             shutil.rmtree(there / other)
     found = json.loads(run("report", str(there), "--out", str(tmp_path / "page.html"), "--sample", "0", "--json"))
     assert any("Run" in title for title in found["sections"])
-    result = file in ("run.json", "table.json", "front.json", "figures.json", "ranking.json", "claim.json")
+    result = file in (
+        "run.json",
+        "table.json",
+        "front.json",
+        "figures.json",
+        "ranking.json",
+        "claim.json",
+        "lengths.json",
+    )
     assert len(found["problems"]) == int(result)
     assert all("\n" not in problem and file in problem for problem in found["problems"])
 
@@ -88,7 +98,7 @@ def test_words_for_numbers_in_a_table(run, there, tmp_path, where):
     found = json.loads(run("report", str(there), "--out", str(tmp_path / "page.html"), "--sample", "0", "--json"))
     (problem,) = found["problems"]
     assert re.search(rf"table\.json: rows\.1\.{where}.*damaged or edited", problem)
-    assert len(found["sections"]) == 5
+    assert len(found["sections"]) == 6
 
 
 @pytest.mark.parametrize("where", [("base", "mean"), ("figure2", "points"), ("places",)])
@@ -103,7 +113,7 @@ def test_words_for_numbers_in_figures(run, there, tmp_path, where):
     found = json.loads(run("report", str(there), "--out", str(tmp_path / "page.html"), "--sample", "0", "--json"))
     assert len(found["problems"]) == 1
     assert "figures.json" in found["problems"][0]
-    assert len(found["sections"]) == 5
+    assert len(found["sections"]) == 6
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,11 @@ def test_verbs_that_continue_by_the_same_command(stop, monkeypatch, verb):
     assert ended == 130
 
 
-def test_a_comparison_names_its_folder(stop, monkeypatch):
+@pytest.mark.parametrize("lengths", [False, True])
+def test_a_comparison_names_its_folder(stop, monkeypatch, lengths):
     monkeypatch.setattr(Trainee, "save", at_checkpoint(2, signal.SIGINT))
     words = ("compare", "gpt2", "llama", "--data", "book.txt", "--out", "both", "--steps", "2", "--seeds", "1", *SMALL)
+    words = (*(word for word in words if "train.length" not in word), "--lengths", "8,16") if lengths else words
     said, ended = stop(*words)
     kept = r"stopped; trainings and figures so far are saved in both\. "
     assert re.fullmatch(rf"{kept}Continue by the same command: sublayer compare gpt2 llama .*\n", said)

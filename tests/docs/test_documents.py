@@ -227,6 +227,11 @@ def compare(variants, data, out, changes, **how):
     sys.exit()
 
 
+def compare_lengths(variants, data, out, changes, lengths, **how):
+    assert len(lengths) > 1
+    compare(variants, data, out, changes)
+
+
 def race(*names, changes, **how):
     assert all(sublayer.config(name, check(changes)) for name in names)
     sys.exit()
@@ -238,6 +243,7 @@ def train(name, data, out, changes, **how):
 
 
 sublayer.search, sublayer.compare, sublayer.race, sublayer.train = search, compare, race, train
+sublayer.compare_lengths = compare_lengths
 sublayer.report = sublayer.load = sublayer.evaluate = lambda *words, **how: sys.exit()
 """
 """Commands at the size of real work: their words, keys, choices and options are read, and nothing is run."""

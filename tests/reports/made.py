@@ -107,6 +107,37 @@ def compare(path: Path, rows: list[dict[str, Any]] | None = None, **changed: Any
     return path
 
 
+def lengths(path: Path, at: tuple[int, ...] = (512, 2048, 8192, 32768), **changed: Any) -> Path:
+    """Variants whose time grows with the square of the length, and with the length; a comparison in a folder each."""
+    rows = []
+    for name, power, loss in (("dense", 2.0, 1.42), ("linear", 1.0, 1.5), ("window", 1.1, 1.44)):
+        points = [
+            {
+                "length": length,
+                "rows": max(at) // length,
+                "loss": {"mean": loss - 0.02 * n, "low": loss - 0.02 * n - 0.01, "high": loss - 0.02 * n + 0.01},
+                "test_loss": {"mean": loss + 0.1},
+                "latency": {"latency": 1e-5 * length**power / 20**power, "low": 1e-6 * length, "high": 1e-2 * length},
+                "memory": int(4e6 + 300 * length**power / 10**power),
+                "step_memory": int(3e7 * (1 + (length / 8192) ** (power - 1) * (power - 1))),
+                "token_seconds": 1e-5,
+            }
+            for n, length in enumerate(at)
+        ]
+        for point in points:
+            took = point["latency"]["latency"]
+            point["latency"] |= {"low": 0.95 * took, "high": 1.07 * took}
+        powers = {"latency": power, "memory": 0.9 * power, "step_memory": power - 1.004}
+        rows.append({"name": name, "layout": "(sf)x2", "points": points, "exponents": powers, "params": 120_000})
+    folders = {str(length): f"length-{length}" for length in at}
+    data = {"format": 1, "lengths": list(at), "step_tokens": max(at), "rows": rows, "folders": folders}
+    asked = {"lengths": list(at), "batch": 4, "seeds": [0, 1, 2], "variants": [{"slug": row["name"]} for row in rows]}
+    write(path / "lengths.json", {**data, "asked": asked, "device": DEVICE, **changed})
+    for folder in folders.values():
+        compare(path / folder)
+    return path
+
+
 def reproduction(path: Path, says: str = "It is better.", **changed: Any) -> Path:
     """A comparison that shows a paper's claim."""
     ours = {"mean": 97.0, "low": 94.0, "high": 100.0}

@@ -361,6 +361,46 @@ def test_a_budget_measured_on_a_busy_machine_is_not_drawn(tmp_path):
     assert "Not drawn: 2 measurements of latency on a busy machine." in read.text
 
 
+def test_curves_by_length(tmp_path):
+    path = made.lengths(tmp_path / "by-length")
+    told = reports.report(tmp_path, tmp_path / "r.html", png=tmp_path / "png", svg=tmp_path / "svg", sample=0)
+    assert (told.sections, told.charts, told.problems) == ([f"Lengths {path}"], 4, [])  # not each length again
+    assert len(told.pictures) == 2 * 5
+    text = Read(told.path.read_text(encoding="utf-8")).text
+    said = (
+        "3 variants at 4 lengths, 512 to 32,768 tokens.",
+        "grows as length^1.00 with linear, length^2.00 with dense.",
+        "dense, L^1.80",
+        "A step reads about 32,768 tokens at every length.",
+        "26.84 s",
+        f"sublayer report {path}/length-512 {path}/length-2048",
+        "--seeds 3 train.batch=4 --lengths 512,2048,8192,32768 --out",
+    )
+    assert [words for words in said if words not in text] == []
+    figures = reports.figures(path)
+    assert list(figures) == ["lengths-latency", "lengths-memory", "lengths-step-memory", "lengths-loss"]
+    for name, chart in figures.items():
+        layers = chart.to_dict()["layer"]
+        assert {layer["encoding"]["x"]["scale"]["type"] for layer in layers} == {"log"}
+        assert {layer["encoding"]["y"]["scale"].get("type") for layer in layers} == {
+            None if name == "lengths-loss" else "log"
+        }
+
+
+def test_curves_of_what_was_measured(tmp_path):
+    """A variant that diverged has no loss there; what nobody measured is not drawn; alike figures have room."""
+    points = [{"length": length, "rows": 1, "loss": {"mean": 2.0}, "step_memory": 10**6} for length in (8, 16)]
+    rows = [{"name": "a", "points": points}, {"name": NASTY, "points": [points[0], {"length": 16, "rows": 1}]}]
+    path = made.lengths(tmp_path / "few", at=(8, 16), rows=rows)
+    assert list(reports.figures(path)) == ["lengths-step-memory", "lengths-loss"]
+    told = reports.report(path, tmp_path / "r.html", sample=0)
+    assert told.problems == []
+    assert NASTY not in told.path.read_text(encoding="utf-8")
+    made.write(path / "lengths.json", {"lengths": 3})
+    with pytest.raises(ValueError, match="damaged or edited"):
+        reports.report(path, tmp_path / "r.html")
+
+
 def test_a_search_marks_the_model_that_a_comparison_trained(tmp_path):
     path = made.search(tmp_path / "all" / "search", trials=0)
     (chosen, *_) = json.loads((path / "front.json").read_text())["front"]

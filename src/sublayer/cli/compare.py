@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from sublayer.cli.comparing import ComparisonView
+from sublayer.cli.lengths import print_lengths, read_lengths
 from sublayer.cli.start import import_torch
 from sublayer.cli.stopping import when_stopped
 from sublayer.progress import Display
@@ -31,6 +33,7 @@ def compare(
     tokens: str | None = None,
     steps: str | None = None,
     minutes: float | None = None,
+    lengths: str | None = None,
     seeds: str = "3",
     equal_params: str | None = None,
     lr: str | None = None,
@@ -44,7 +47,8 @@ def compare(
 
     Examples: sublayer compare gpt2 llama --data book.txt --tokens 1M --equal-params 500k layout='(sf)x4' s.heads=4 ·
     sublayer compare 'base: gpt2' 'rotary: gpt2 position=rotary' 'par: gpt2 layout=par(5)' --steps 500 --out
-    comparisons/positions dim=128 layout='(sf)x4' s.heads=4 train.length=64
+    comparisons/positions dim=128 layout='(sf)x4' s.heads=4 train.length=64 · sublayer compare 'dense: gpt2
+    position=rotary' 'linear: gpt2 position=rotary s.kernel=linear' --lengths 512,2k,8k --tokens 1M dim=128
 
     The others are compared with the first variant. Each gets its mean validation loss after the budget with a 95 %
     interval over seeds (Student's t), and a verdict from its differences to the first, seed by seed.
@@ -68,6 +72,13 @@ def compare(
         Training steps; with --tokens or --minutes, whichever is spent first.
     minutes
         Training time in minutes; results then depend on the machine.
+    lengths
+        Compare at each of these lengths of text (train.length), with commas: 512,2k,8k; k is 1,024. Time, memory and
+        loss are listed by length, with the power of the length that fits time and memory; sublayer report draws them.
+        A training step reads about as many tokens at every length: those of train.batch rows of the shortest, and at
+        least one row of the longest. Memory of training is that of such a step; time and memory of a pass are those of
+        one row. Each length is a comparison of its own, in OUT/length-512 and so on; the same command continues, and
+        lengths of up to the tokens of a step may be added later.
     seeds
         Number of seeds (3: 0, 1 and 2), or the seeds with commas (3,5,8).
     equal_params
@@ -84,7 +95,7 @@ def compare(
     plugin
         A module with parts or papers of your own; may be given more than once.
     json
-        Print JSON, which is also in OUT/table.json.
+        Print JSON, which is also in OUT/table.json, or with --lengths in OUT/lengths.json.
     """
     view = ComparisonView(Display("starting"))
     with when_stopped(view.stopped), view.display:
@@ -102,21 +113,26 @@ def compare(
         changes |= {"train.steps": _count("--steps", steps)} if steps is not None else {}
         changes |= {"train.minutes": minutes} if minutes is not None else {}
         with executors.pool(ray, workers, plugin or []) as pool:
-            table = sublayer.compare(
-                variants,
-                data,
-                out,
-                changes,
-                seeds=read_seeds(seeds),
-                equal_params=_target(equal_params),
-                lrs=rates if len(rates) > 1 else (),
-                measure=measure,
-                pool=pool,
-                plugins=plugin or [],
-                on_start=view.start,
-                on_phase=view.phase,
-            )
-    print_json(table.dump()) if json else _print_table(table, str(view.folder))
+            how: dict[str, Any] = {
+                "seeds": read_seeds(seeds),
+                "equal_params": _target(equal_params),
+                "lrs": rates if len(rates) > 1 else (),
+                "measure": measure,
+                "pool": pool,
+                "plugins": plugin or [],
+                "on_start": view.start,
+                "on_phase": view.phase,
+            }
+            if lengths is None:
+                table = sublayer.compare(variants, data, out, changes, **how)
+                show = partial(_print_table, table)
+            else:
+                asked = read_lengths(lengths)
+                table = sublayer.compare_lengths(
+                    variants, data, out, changes, asked, on_length=view.begin_length, **how
+                )
+                show = partial(print_lengths, table)
+    print_json(table.dump()) if json else show(str(view.folder))
 
 
 def _variant(text: str) -> Variant:

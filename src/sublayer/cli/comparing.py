@@ -20,21 +20,28 @@ class ComparisonView:
         self.display = display
         self.folder: Path | None = None
         """None before the comparison begins."""
+        self.of = ""
+        """Which of several comparisons, behind the name of each phase."""
+
+    def begin_length(self, length: int, done: int, total: int) -> None:
+        """The next of several comparisons, in a folder of its own."""
+        self.of = f", length {length:,} ({done + 1} of {total})"
+        self.display.begin(f"starting{self.of}")
 
     def start(self, request: ComparisonRequest, folder: ComparisonFolder) -> None:
         from sublayer.comparison.tuning import run_path
         from sublayer.progress.trainings import watch
 
-        self.folder, (first, *others) = folder.path, request.seeds
+        self.folder, (first, *others) = folder.path.parent if self.of else folder.path, request.seeds
         pairs = [(one, lr) for lr in request.lrs for one in request.variants]
         tried = [(f"{one.name} {lr:g}", run_path(folder, one, lr, first)) for one, lr in pairs]
         # With several learning rates, the first seed's run is the best of those that were tried.
         seeds = others if request.lrs else request.seeds
         runs = [(f"{one.name} {seed}", folder.run(one.slug, seed)) for seed in seeds for one in request.variants]
-        watch(self.display, tried + runs)
+        watch(self.display, tried + runs, f"training{self.of}")
 
     def phase(self, name: str, done: int, total: int) -> None:
-        self.display.reach(name, done, total)
+        self.display.reach(f"{name}{self.of}", done, total)
 
     def stopped(self) -> str:
         """What is saved, and how to go on."""

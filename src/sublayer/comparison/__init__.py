@@ -12,10 +12,24 @@ COMPARISON/
   tuning/NAME-LR   runs with learning rates that were tried and not chosen
   figures.json     what was measured besides: latency, memory, scores on the test split
   table.json       the result (records.ComparisonTable)
+
+`compare_lengths` makes one for each of several lengths (lengths.py).
 """
 
 from sublayer.comparison.job import compare
+from sublayer.comparison.length_table import LengthPoint, LengthRow, LengthTable
+from sublayer.comparison.lengths import compare_lengths
 from sublayer.comparison.records import ComparisonRow, ComparisonTable
 from sublayer.comparison.variant import Variant, slugs
 
-__all__ = ["ComparisonRow", "ComparisonTable", "Variant", "compare", "slugs"]
+__all__ = [
+    "ComparisonRow",
+    "ComparisonTable",
+    "LengthPoint",
+    "LengthRow",
+    "LengthTable",
+    "Variant",
+    "compare",
+    "compare_lengths",
+    "slugs",
+]

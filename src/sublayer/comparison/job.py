@@ -12,7 +12,7 @@ from typing import Any
 from sublayer import executors
 from sublayer.comparison.folder import TABLE, ComparisonFolder
 from sublayer.comparison.records import ComparisonTable, HeldOutScore, MeasuredModel, StepMemory
-from sublayer.comparison.request import ComparisonRequest, predicts_text, resolve
+from sublayer.comparison.request import ComparisonRequest, data_config, predicts_text, resolve
 from sublayer.comparison.result import SeedResult
 from sublayer.comparison.step_memory import step_memory
 from sublayer.comparison.table import tabulate
@@ -21,7 +21,7 @@ from sublayer.comparison.variant import Variant, slugs
 from sublayer.data import Data
 from sublayer.evaluation import own_text
 from sublayer.executors.trainings import train_all
-from sublayer.keys import absolute, split
+from sublayer.keys import split
 from sublayer.measurement import Reading, Setting, race
 from sublayer.measurement.quiet import AGAIN, WAIT, require_quiet
 from sublayer.nn.model import Model
@@ -66,8 +66,7 @@ def compare(
     """
     load_installed_plugins()
     model, of = split(changes or {})
-    text = Data.Config.guess(absolute(data)) if isinstance(data, str) else data
-    text = text.override(of["data"], "data") if of["data"] else text
+    text = data_config(data, of["data"])
     several = [Variant.of(variant) for variant in variants]
     folder = ComparisonFolder(Path(out or f"comparisons/{'-'.join(slugs(several))[:80]}"))
     how: dict[str, Any] = {"seeds": seeds, "equal_params": equal_params, "lrs": lrs}

@@ -10,7 +10,7 @@ from typing import Any
 from sublayer.comparison import width
 from sublayer.comparison.variant import Variant, check_alike, check_apart, named_apart, slugs
 from sublayer.data import Data, prepare
-from sublayer.keys import merged
+from sublayer.keys import absolute, merged
 from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.objectives import Objective
@@ -85,6 +85,12 @@ class ComparisonRequest:
 
 def _called(variant: Mapping[str, Any]) -> dict[str, Any]:
     return {name: variant[name] for name in ("name", "slug") if name in variant}
+
+
+def data_config(data: str | Data.Config, changes: Mapping[str, Any]) -> Data.Config:
+    """A text, a task or images by name, with changes; its path is absolute, so that any folder finds it."""
+    found = Data.Config.guess(absolute(data)) if isinstance(data, str) else data
+    return found.override(changes, "data") if changes else found
 
 
 def resolve(

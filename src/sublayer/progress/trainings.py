@@ -14,10 +14,10 @@ SHOWN = 3
 """Trainings whose losses are shown."""
 
 
-def watch(display: Display, runs: Sequence[tuple[str, Path]]) -> None:
+def watch(display: Display, runs: Sequence[tuple[str, Path]], phase: str = "training") -> None:
     """Show the trainings of these runs from now on, each with its name."""
     seen = {name: progress_of(path) for name, path in runs}
-    display.begin("training", len(runs), sum(share for share, _ in seen.values()), counted=False)
+    display.begin(phase, len(runs), sum(share for share, _ in seen.values()), counted=False)
 
     def look() -> None:
         for name, path in runs:

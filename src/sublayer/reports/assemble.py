@@ -8,12 +8,13 @@ from pathlib import Path
 from sublayer.reports.folders import Found, find
 from sublayer.reports.history import read_all
 from sublayer.reports.section import Section
-from sublayer.reports.sections import compare, proxies, reproduction, runs, search, supernet
+from sublayer.reports.sections import compare, lengths, proxies, reproduction, runs, search, supernet
 from sublayer.reports.sections.source import Source, trained
 
 KINDS = {
     "reproduction": reproduction.section,
     "search": search.section,
+    "lengths": lengths.section,
     "compare": compare.section,
     "supernet": supernet.section,
     "proxies": proxies.section,

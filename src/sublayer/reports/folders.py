@@ -1,4 +1,4 @@
-"""The kind of a folder, known by its files: a run, a search, a comparison, a reproduction, a supernet, proxies."""
+"""The kind of a folder, known by its files: a run, a search, a comparison (also by length), a reproduction, …"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sublayer.runs.record import read_record
 KINDS = {
     "reproduction": ("claim.json", "claim.json"),
     "search": ("front.json", "search.json"),
+    "lengths": ("lengths.json", "lengths-asked.json"),
     "compare": ("table.json", "compare.json"),
     "supernet": ("figures.json", "supernet.json"),
     "proxies": ("ranking.json", "proxies.json"),

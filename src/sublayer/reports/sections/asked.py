@@ -19,7 +19,8 @@ def again(verb: str, folder: Path, asked: dict[str, Any]) -> list[Markup]:
     rest = {name: value for name, value in asked.items() if name not in SEALS}
     if not rest:
         return []
-    words = {"search": _search, "compare": _compare, "proxies": _proxies, "supernet": _supernet}[verb](_Asked(rest))
+    made = {"search": _search, "compare": _compare, "proxies": _proxies, "supernet": _supernet}
+    words = made[verb](_Asked(rest))
     line = command("sublayer", verb, *words, "--out", f"{folder}-again")
     about = paragraph(
         "In the same folder the command continues; in a new one it starts again. The config files named in the "
@@ -88,7 +89,10 @@ def _compare(asked: _Asked) -> Words:
     variants = [one for one in asked.many("variants") if isinstance(one, dict)]
     words = [f"{one.get('slug', 'model')}.json" for one in variants]
     words += [*data_words(asked), *_seeds(asked)]
-    return words + (train_words(variants[0], without=("seed",)) if variants else [])
+    lengths = ["--lengths", ",".join(map(str, asked.many("lengths")))] if asked.many("lengths") else []
+    own = ("length", "batch") if lengths else ()  # of each length
+    words += train_words(variants[0], without=("seed", *own)) if variants else []
+    return words + ([change("train.batch", asked["batch"]), *lengths] if lengths and "batch" in asked else lengths)
 
 
 def _supernet(asked: _Asked) -> Words:
