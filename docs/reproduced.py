@@ -47,7 +47,7 @@ def _claim(result: PublishedClaim) -> Iterator[str]:
     yield f"### {result.claim.partition('/')[2]}"
     yield f"{result.says} ({result.source})"
     changes = [change(key, value) for key, value in result.changes.items()]
-    data = ("--data", Path(result.data).name) if result.data else ()
+    data = ("--data", result.data) if result.data else ()
     again = command("reproduce", result.claim, *changes, *data, "--seeds", seeds(result.seeds))
     took = f"{plural(len(result.seeds), 'seed')}, {result.minutes:.0f} minutes of training in all"
     yield f"`{again}`: {result.scale}. {took}, {result.device['processor']}."
@@ -61,10 +61,11 @@ def _claim(result: PublishedClaim) -> Iterator[str]:
 
 
 def publish(folder: Path) -> Path:
-    """Copy a claim's result, with the machine that it ran on."""
+    """Copy a claim's result, with the machine that it ran on; of other data its name, and not where it lay."""
     result = ClaimResult.read(folder / "claim.json")
     device = ComparisonTable.read(folder / "table.json").device
-    published = PublishedClaim.model_validate({**result.dump(), "device": device})
+    own = {"device": device, "data": Path(result.data).name}
+    published = PublishedClaim.model_validate({**result.dump(), **own})
     path = RESULTS / f"{result.claim}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     published.write(path)
