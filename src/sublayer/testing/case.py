@@ -149,7 +149,7 @@ def _sparse(pattern: Pattern.Config) -> bool:
 
 
 def _by_bands(pattern: Pattern.Config, length: int) -> bool:
-    return pairs(pattern, 1, length, 0) < length**2
+    return pairs(pattern, 1, length, 0, 0) < length**2
 
 
 def _redrawn(config: Model.Config, seed: int) -> Model:

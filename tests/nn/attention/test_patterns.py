@@ -36,6 +36,7 @@ from sublayer.nn.memory import Cache, NoMemory
 from sublayer.nn.part import Slot, Work
 from sublayer.nn.position import Rotary
 from sublayer.nn.scene import Scene
+from sublayer.testing import LAWS, Case, small
 from tests.nn.attention.test_bands import attend_openly
 
 BACK = {
@@ -257,3 +258,11 @@ def test_a_pattern_that_counts_tokens_and_a_memory_of_something_else(monkeypatch
 def test_more_patterns_than_heads():
     with pytest.raises(ConfigError, match="3 patterns for 2 heads"):
         sublayer.config("gpt2", dim=32, **{"s.heads": 2, "s.pattern": PerHead.Config(members=(Window.Config(),) * 3)})
+
+
+@pytest.mark.parametrize("span", ["full", {"kind": "adaptive", "limit": 4, "ramp": 2, "start": 0.25}], ids=str)
+def test_work_after_a_memory_is_counted_where_layers_store_different_tokens(span):
+    """The tokens that are stored begin elsewhere than the text, and in one layer leave some out."""
+    by_layer = ByLayer.Config(members=(Window.Config(), Causal.Config(of=Global.Config())))
+    config = small(sublayer.config("gpt2")).but({"s.pattern": by_layer, "s.span": span, "position": "none"})
+    assert LAWS["cost = count"](Case(config)).holds

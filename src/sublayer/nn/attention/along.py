@@ -53,6 +53,8 @@ def _limited(view: View) -> Pattern.Config:
 def _ordered(view: View, pattern: Pattern.Config) -> bool:
     """Whether positions of real tokens go up by one, from wherever it does not matter."""
     i_BM, valid_BM = view.scene.positions(view.remembered), view.scene.valid(view.remembered)
+    if i_BM.is_meta:
+        return view.far_F is None  # there are no positions, only work to be counted
     apart_BM = i_BM - torch.arange(i_BM.shape[1], device=i_BM.device)
     first_B1 = apart_BM[:, -1:] if valid_BM is None else apart_BM.gather(1, valid_BM.int().argmax(1, keepdim=True))
     if not pattern.relative:

@@ -193,7 +193,7 @@ class MultiHead(Heads):
                 if (known := one_query.seen(self.pattern, H, work.memory, oldest)) is not None:
                     return H * known[0], known[1] + 1
             if L > 1 and served and (not self.outlasts or stored == work.memory):
-                pairs = tiled_pairs(self._limited(), H, L, M - L)
+                pairs = tiled_pairs(self._limited(), H, L, M - L, work.memory)
             return pairs, M if pairs == H * L * M else self._apart(L, M)
 
         def _limited(self) -> Pattern.Config:

@@ -36,9 +36,10 @@ class Tiles:
         return cls(query_nT, x_nX if band.keys is None else band.keys.long()[x_nX], seen_nTX)
 
 
-def pairs(pattern: Pattern.Config, heads: int, length: int, memory: int) -> int:
-    """Query–key pairs that are multiplied in all heads, masked ones included."""
-    bands = bands_of(pattern, heads, length, memory, memory)
+def pairs(pattern: Pattern.Config, heads: int, length: int, memory: int, start: int) -> int:
+    """Query–key pairs that are multiplied in all heads, masked ones included. `start`: tokens before the queries, of
+    which the last `memory` are there."""
+    bands = bands_of(pattern, heads, length, memory, start)
     along = None if bands is None else work(bands, heads)
     whole = heads * length * (memory + length)
     return along if along is not None and 2 * along <= whole else whole
