@@ -106,7 +106,8 @@ def x_transformers(shape: Shape, activation: Activation, dropout: float = 0.0) -
         attn_flash=True,
         ff_custom_activation=act,
         attn_dropout=dropout,
-        sublayer_dropout=dropout,
+        attn_sublayer_dropout=dropout,
+        ff_sublayer_dropout=dropout,
         verbose=False,
     )
     sizes = {"num_tokens": VOCAB, "max_seq_len": shape.length}
