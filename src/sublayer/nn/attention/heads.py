@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -46,6 +48,29 @@ class Heads(Part):
 
         def check(self, slot: Slot) -> None:
             self.sizes(slot.dim)
+
+
+class Looking(Heads):
+    """Abstract: a part that is told whether its queries look back or both ways."""
+
+    class Config(Heads.Config):
+        look: Literal["back", "both"] = "back"
+        """Whether a query sees what stands before it, or all."""
+
+        @property
+        def both_ways(self) -> bool:
+            return self.look == "both"
+
+        @property
+        def view(self) -> str:
+            return f"look={self.look}"
+
+        def turned(self, causal: bool) -> str:
+            return f"look={'back' if causal else 'both'}"
+
+        @property
+        def reach(self) -> int | None:
+            return 0 if self.both_ways else None
 
 
 def divisors(number: int, most: int | None = None) -> str:

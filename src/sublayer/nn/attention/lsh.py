@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ from sublayer.nn import paths
 from sublayer.nn.attention import lsh_reference as reference
 from sublayer.nn.attention.bucketed import by_slots, by_tiles
 from sublayer.nn.attention.buckets import Grid, Hashed, draw_buckets
-from sublayer.nn.attention.heads import Heads, join_heads, split_heads
+from sublayer.nn.attention.heads import Looking, join_heads, split_heads
 from sublayer.nn.attention.kernel.random_features import RandomMatrix
 from sublayer.nn.attention.tiled import Tiles
 from sublayer.nn.config import Count
@@ -29,7 +29,7 @@ Rounds = Annotated[int, Field(ge=1, le=100)]
 """How often a token is hashed; rounds in which two tokens meet are counted in 8 bits."""
 
 
-class Lsh(Heads):
+class Lsh(Looking):
     """softmax(q kᵀ/√K) v over keys that share a bucket with the query in some round (Kitaev et al. 2020, section 2).
 
     Queries and keys are one projection: k_j = √K q_j/|q_j|, so that scores are q_i · q_j/|q_j|, as in the authors'
@@ -49,7 +49,7 @@ class Lsh(Heads):
     The matrices are drawn again after every step of training, never in evaluation; checkpoints hold them.
     """
 
-    class Config(Heads.Config, tag="lsh"):
+    class Config(Looking.Config, tag="lsh"):
         rounds: Rounds = 4
         """Hashes of each token; it sees what shares a bucket with it in any."""
         eval_rounds: Rounds | None = None
@@ -58,8 +58,6 @@ class Lsh(Heads):
         """Of each round: even, since a direction and its opposite make two."""
         chunk: Count = 64
         """Tokens of a chunk. A query sees those of its own in its bucket, and of the one before."""
-        look: Literal["back", "both"] = "back"
-        """Whether a query sees earlier tokens of its buckets, or all."""
 
         @model_validator(mode="after")
         def _possible(self) -> Lsh.Config:
@@ -75,21 +73,6 @@ class Lsh(Heads):
                     f"kv_heads={self.kv_heads}: queries are their own keys, so there are as many of each; leave it out"
                 )
             return self
-
-        @property
-        def both_ways(self) -> bool:
-            return self.look == "both"
-
-        @property
-        def view(self) -> str:
-            return f"look={self.look}"
-
-        def turned(self, causal: bool) -> str:
-            return f"look={'back' if causal else 'both'}"
-
-        @property
-        def reach(self) -> int | None:
-            return 0 if self.both_ways else None
 
         @property
         def bounded(self) -> bool:

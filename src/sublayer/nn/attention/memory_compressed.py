@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -13,7 +11,7 @@ from sublayer.nn import paths
 from sublayer.nn.attention import memory_compressed_reference as reference
 from sublayer.nn.attention import staircase
 from sublayer.nn.attention.blockwise import Blockwise, Compressed, Pair, both
-from sublayer.nn.attention.heads import Heads, join_heads, split_heads
+from sublayer.nn.attention.heads import Looking, join_heads, split_heads
 from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.attention.ranks import Ranks
@@ -25,7 +23,7 @@ from sublayer.nn.scene import Scene
 from sublayer.nn.state import Growing
 
 
-class MemoryCompressed(Heads):
+class MemoryCompressed(Looking):
     """softmax(q (W_k * k)ᵀ/√K) (W_v * v), * a convolution whose kernel and stride are `stride` tokens (Liu et al. 2018,
     section 4.2.3). The paper's decoder, T-DMCA, alternates it with attention within blocks of 256 tokens: layers
     `local, compressed, local, compressed, local`.
@@ -39,30 +37,13 @@ class MemoryCompressed(Heads):
     Each head convolves its own keys and values, without a bias; the paper does not say whether heads mix.
     """
 
-    class Config(Heads.Config, tag="memory_compressed"):
+    class Config(Looking.Config, tag="memory_compressed"):
         stride: Count = 3
         """Tokens of a block, which become one key."""
-        look: Literal["back", "both"] = "back"
-        """Whether a query sees blocks before its own, or all."""
 
         @property
         def blocks(self) -> Blockwise:
             return Blockwise(self.stride)
-
-        @property
-        def both_ways(self) -> bool:
-            return self.look == "both"
-
-        @property
-        def view(self) -> str:
-            return f"look={self.look}"
-
-        def turned(self, causal: bool) -> str:
-            return f"look={'back' if causal else 'both'}"
-
-        @property
-        def reach(self) -> int | None:
-            return 0 if self.both_ways else None
 
         def params(self, slot: Slot) -> int:
             H, G, K = self.sizes(slot.dim)

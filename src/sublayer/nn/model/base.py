@@ -52,7 +52,8 @@ class Model(nn.Module):
 
         def assign(self, data: dict[str, Any], path: list[str], value: Any) -> None:
             """A stack given by its kind alone keeps its layout and its alphabet."""
-            if isinstance(value, str) and len(path) == 1 and isinstance(getattr(self, path[0], None), Stack.Config):
+            given = getattr(self, path[0], None)
+            if isinstance(value, str) and len(path) == 1 and any(given is stack for stack in self.stacks.values()):
                 path = [*path, "kind"]
             super().assign(data, path, value)
 
