@@ -26,29 +26,35 @@ import sys
 if "--huge-pages" in sys.argv:
     os.environ["THP_MEM_ALLOC_ENABLE"] = "1"  # read by torch when it starts
 
-import math
-import time
 from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Annotated, Any
 
 import harness
-import high_water
 import torch
 from cyclopts import App, Parameter
+from passes import (
+    DENSE,
+    HEAD,
+    HEADS,
+    LENGTHS,
+    Attend,
+    dumped,
+    judge_growth,
+    judge_speed,
+    measure,
+    measure_memory,
+    middle,
+    pass_of,
+    sdpa,
+)
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 from torch.nn import functional as F
 
-HEADS, HEAD = 8, 64
-LENGTHS = (1024, 4096, 16384)
-MEMORY_RUNS = 3
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(1, H, L, K) each."""
-
-DENSE, OURS, TWIN = "dense SDPA", "dense, ours", "no compiler"
+OURS, TWIN = "dense, ours", "no compiler"
 LINEAR, RETENTION, DELTA, PERFORMER, RFA, GATED = (
     "linear",
     "retention",
@@ -78,7 +84,6 @@ GOALS: tuple[tuple[str, str, int, float], ...] = (
     (RETENTION, FLA_RETENTION, 4096, 1.0),
     (DELTA, FLA_DELTA, 4096, 1.0),
 )
-MOST_EXPONENT = 1.1
 
 app = App(help_flags=["--help"], version_flags=[])
 
@@ -158,10 +163,6 @@ def performer_pytorch(length: int) -> Attend:
     return FastAttention(dim_heads=HEAD, nb_features=256, causal=True)
 
 
-def sdpa(length: int) -> Attend:
-    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
 PEERS = {
     DENSE: sdpa,
     FLA_LINEAR: fla_linear,
@@ -173,21 +174,7 @@ NAMES = (DENSE, *KERNELS, *TWINS, FLA_LINEAR, FLA_RETENTION, FLA_DELTA, PERFORME
 
 
 def build(name: str, length: int) -> Callable[[], None]:
-    """Forward and backward of one contestant on what all are given."""
-    attend = PEERS[name](length) if name in PEERS else ours(name, length)
-    generator = torch.Generator().manual_seed(0)
-    given = [torch.randn(1, length, HEADS * HEAD, generator=generator) for _ in range(4)]
-    qkv, grad_BHLK = [x.requires_grad_() for x in given[:3]], heads(given[3])
-
-    def run() -> None:
-        y_BHLK = attend(*(heads(x) for x in qkv))
-        torch.autograd.grad(y_BHLK, qkv, grad_BHLK)
-
-    return run
-
-
-def heads(x_BLD: Tensor) -> Tensor:
-    return x_BLD.unflatten(-1, (HEADS, HEAD)).transpose(1, 2)
+    return pass_of(PEERS[name](length) if name in PEERS else ours(name, length), length)
 
 
 def in_fresh_process(name: str, length: int) -> Callable[[], object]:
@@ -195,28 +182,6 @@ def in_fresh_process(name: str, length: int) -> Callable[[], object]:
     torch.set_num_threads(1)
     build(name, 256)()
     return build(name, length)
-
-
-def measure(length: int, names: list[str], repeats: int, seconds: float, console: Console) -> harness.Race:
-    with harness.progress(console) as bar:
-        task = bar.add_task(f"{length:,} tokens", total=None, said="warming up")
-        steps = {name: build(name, length) for name in names}
-        shown = lambda race: bar.update(task, said=f"round {race.rounds}")  # noqa: E731
-        warm_up = 1 if length > 4096 else 2
-        return harness.race(
-            steps, names[0], repeats=repeats, seconds=seconds, warm_up=warm_up, clock=time.process_time, on_round=shown
-        )
-
-
-def measure_memory(length: int, names: list[str], console: Console) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {name: [] for name in names}
-    with harness.progress(console) as bar:
-        task = bar.add_task(f"{length:,} tokens, memory", total=MEMORY_RUNS * len(names), said="")
-        for _ in range(MEMORY_RUNS):
-            for name, taken in found.items():
-                taken.append(high_water.rise(__file__, "in_fresh_process", name=name, length=length))
-                bar.advance(task)
-    return found
 
 
 def length_table(length: int, race: harness.Race, memory: dict[str, list[int]]) -> Table:
@@ -233,32 +198,10 @@ def length_table(length: int, race: harness.Race, memory: dict[str, list[int]]) 
     return table
 
 
-def middle(taken: list[int]) -> int:
-    return sorted(taken)[len(taken) // 2]
-
-
-def growth(before: float, after: float, lengths: tuple[int, int]) -> float:
-    """The exponent of a power of the length."""
-    return math.log(after / before) / math.log(lengths[1] / lengths[0])
-
-
 def judged(races: dict[int, harness.Race], memory: dict[int, dict[str, list[int]]]) -> Table:
     table = Table("goal", "measured", "wanted", "", title="goals")
-    for name, other, length, least in GOALS:
-        if length in races and {name, other} <= races[length].seconds.keys():
-            ratio = races[length].speedup(name, other)
-            verdict = {"faster": "met", "slower": "missed"}.get(ratio.verdict(least), "no verdict")
-            table.add_row(f"{name} / {other}, {length:,}", f"{ratio}×", f"≥ {least:.2f}×", verdict)
-    pair = (4096, 16384)
-    for name in KERNELS if set(pair) <= set(races) else ():
-        if name == OURS or name not in races[pair[0]].seconds:
-            continue
-        exponents = {"time": growth(*(races[length].median(name) for length in pair), pair)}
-        if set(pair) <= set(memory):
-            exponents["memory"] = growth(*(middle(memory[length][name]) for length in pair), pair)
-        for what, exponent in exponents.items():
-            met = "met" if exponent <= MOST_EXPONENT else "missed"
-            table.add_row(f"{name}: {what} grows by L^", f"{exponent:.2f}", f"≤ {MOST_EXPONENT}", met)
+    judge_speed(table, GOALS, races)
+    judge_growth(table, (name for name in KERNELS if name != OURS), races, memory)
     return table
 
 
@@ -300,17 +243,14 @@ def main(
     for length in lengths:
         names = [name for name in NAMES if any(wanted in name for wanted in only.split(","))]
         names = [name for name in names if length <= LONGEST.get(name, length)]
-        races[length] = measure(length, names, repeats, seconds, console)
-        taken |= {length: measure_memory(length, names, console)} if memory else {}
+        races[length] = measure(build, length, names, repeats, seconds, console)
+        taken |= {length: measure_memory(__file__, length, names, console)} if memory else {}
         console.print(length_table(length, races[length], taken.get(length, {})))
     console.print(judged(races, taken))
     report = {
         "machine": machine,
         "huge pages": huge_pages,
-        "lengths": {
-            str(length): {"contestants": race.dump(), "peak_memory_bytes": taken.get(length)}
-            for length, race in races.items()
-        },
+        "lengths": dumped(races, taken),
         "goals": GOALS,
     }
     console.print(f"written to {harness.write('linear', report, json_out)}")

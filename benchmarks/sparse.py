@@ -20,7 +20,6 @@ The share of the GEMM peak counts the pairs that a query sees, seven products ea
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -28,23 +27,30 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import harness
-import high_water
 import same_speed
 import torch
 from cyclopts import App, Parameter
+from passes import (
+    DENSE,
+    HEAD,
+    HEADS,
+    LENGTHS,
+    Attend,
+    dumped,
+    judge_growth,
+    judge_speed,
+    measure,
+    measure_memory,
+    middle,
+    pass_of,
+    sdpa,
+)
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-HEADS, HEAD = 8, 64
-LENGTHS = (1024, 4096, 16384)
 PRODUCTS = 7
-MEMORY_RUNS = 3
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(1, H, L, K) each."""
-
-DENSE, OURS, TWIN = "dense SDPA", "dense, ours", "no compiler"
+OURS, TWIN = "dense, ours", "no compiler"
 WINDOW, STRIDED, FIXED, TWO_SIDED, BIGBIRD = (
     "window 256",
     "strided 128",
@@ -165,31 +171,13 @@ def bigbird(length: int) -> Attend:
     return _with_given(module, lambda x: module(x, band, rows, columns, blocks, blocks)[0])
 
 
-def sdpa(length: int) -> Attend:
-    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
 PEERS = {DENSE: sdpa, LOCAL: local_attention, HF_LONGFORMER: longformer, HF_BIGBIRD: bigbird}
 SPARSE = (WINDOW, STRIDED, FIXED, TWO_SIDED, BIGBIRD)
 NAMES = (DENSE, OURS, *SPARSE, *(f"{name}, {TWIN}" for name in SPARSE), LOCAL, HF_LONGFORMER, HF_BIGBIRD)
 
 
 def build(name: str, length: int) -> Callable[[], None]:
-    """Forward and backward of one contestant on what all are given."""
-    attend = PEERS[name](length) if name in PEERS else ours(name, length)
-    generator = torch.Generator().manual_seed(0)
-    given = [torch.randn(1, length, HEADS * HEAD, generator=generator) for _ in range(4)]
-    qkv, grad_BHLK = [x.requires_grad_() for x in given[:3]], heads(given[3])
-
-    def run() -> None:
-        y_BHLK = attend(*(heads(x) for x in qkv))
-        torch.autograd.grad(y_BHLK, qkv, grad_BHLK)
-
-    return run
-
-
-def heads(x_BLD: Tensor) -> Tensor:
-    return x_BLD.unflatten(-1, (HEADS, HEAD)).transpose(1, 2)
+    return pass_of(PEERS[name](length) if name in PEERS else ours(name, length), length)
 
 
 def in_fresh_process(name: str, length: int) -> Callable[[], object]:
@@ -209,32 +197,6 @@ def pairs(name: str, length: int) -> int:
     assert bands is not None
     each = ((band, int((band.hi - band.lo).clamp(min=0).sum())) for band in bands)
     return sum(count * (HEADS if band.heads is None else sum(band.heads)) for band, count in each)
-
-
-def measure(length: int, names: list[str], repeats: int, seconds: float, console: Console) -> harness.Race:
-    with harness.progress(console) as bar:
-        task = bar.add_task(f"{length:,} tokens", total=None, said="warming up")
-        steps = {name: build(name, length) for name in names}
-        shown = lambda race: bar.update(task, said=f"round {race.rounds}")  # noqa: E731
-        warm_up = 1 if length > 4096 else 2
-        return harness.race(
-            steps, names[0], repeats=repeats, seconds=seconds, warm_up=warm_up, clock=time.process_time, on_round=shown
-        )
-
-
-def measure_memory(length: int, names: list[str], console: Console) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {name: [] for name in names}
-    with harness.progress(console) as bar:
-        task = bar.add_task(f"{length:,} tokens, memory", total=MEMORY_RUNS * len(names), said="")
-        for _ in range(MEMORY_RUNS):
-            for name, taken in found.items():
-                taken.append(high_water.rise(__file__, "in_fresh_process", name=name, length=length))
-                bar.advance(task)
-    return found
-
-
-def middle(values: list[int]) -> int:
-    return sorted(values)[len(values) // 2]
 
 
 def length_table(length: int, race: harness.Race, memory: dict[str, list[int]], peak: float) -> Table:
@@ -257,34 +219,16 @@ def length_table(length: int, race: harness.Race, memory: dict[str, list[int]], 
     return table
 
 
-def growth(small: float, large: float, lengths: tuple[int, int]) -> float:
-    """The exponent of a power of the length."""
-    return math.log(large / small) / math.log(lengths[1] / lengths[0])
-
-
 def judged(races: dict[int, harness.Race], memory: dict[int, dict[str, list[int]]]) -> Table:
     table = Table("goal", "measured", "wanted", "")
-    for ours, peer, length, least in GOALS:
-        if length in races and {ours, peer} <= set(races[length].seconds):
-            ratio = races[length].speedup(ours, peer)
-            verdict = {"faster": "met", "slower": "missed"}.get(ratio.verdict(least), "no verdict")
-            table.add_row(f"{ours} / {peer}, {length:,}", f"{ratio}×", f"≥ {least:.2f}×", verdict)
+    judge_speed(table, GOALS, races)
     for length, found in memory.items():
         for name in found:
             if name in (OURS, *SPARSE):
                 each = middle(found[name]) / length
                 met = "met" if each <= MOST_BYTES else "missed"
                 table.add_row(f"{name}: KB a token, {length:,}", f"{each / 1e3:.1f}", f"≤ {MOST_BYTES / 1e3:.0f}", met)
-    if {4096, 16384} <= set(races):
-        for name in set(SPARSE[:1] + SPARSE[3:]) & set(races[4096].seconds):
-            times = [races[length].median(name) for length in (4096, 16384)]
-            exponents = {"time": growth(*times, (4096, 16384))}
-            if {4096, 16384} <= set(memory) and name in memory[4096]:
-                taken = [middle(memory[length][name]) for length in (4096, 16384)]
-                exponents["memory"] = growth(*taken, (4096, 16384))
-            for what, exponent in exponents.items():
-                met = "met" if exponent <= MOST_EXPONENT else "missed"
-                table.add_row(f"{name}: {what} grows by L^", f"{exponent:.2f}", f"≤ {MOST_EXPONENT}", met)
+    judge_growth(table, SPARSE[:1] + SPARSE[3:], races, memory)
     return table
 
 
@@ -362,17 +306,14 @@ def main(
     races, taken, peak = {}, {}, 0.0
     for length in lengths:
         peak = max(peak, harness.gemm_peak(clock=time.process_time))
-        races[length] = measure(length, names, repeats, seconds, console)
-        taken |= {length: measure_memory(length, names, console)} if memory else {}
+        races[length] = measure(build, length, names, repeats, seconds, console)
+        taken |= {length: measure_memory(__file__, length, names, console)} if memory else {}
         console.print(length_table(length, races[length], taken.get(length, {}), peak))
     console.print(judged(races, taken))
     report = {
         "machine": machine,
         "gemm_peak_flops": peak,
-        "lengths": {
-            str(length): {"contestants": race.dump(), "peak_memory_bytes": taken.get(length)}
-            for length, race in races.items()
-        },
+        "lengths": dumped(races, taken),
     }
     console.print(f"written to {harness.write('sparse', report, json_out)}")
 
