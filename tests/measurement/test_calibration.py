@@ -26,7 +26,7 @@ def shows(monkeypatch):
                 pace = left.pop(0)
                 if pace is None:
                     return None
-                return {"result": {"pace": dict.fromkeys(("products", "stream", "calls"), pace), "busy": busy}}
+                return {"result": {"pace": dict.fromkeys(("products", "stream", "overhead"), pace), "busy": busy}}
 
             def kill(self):
                 pass

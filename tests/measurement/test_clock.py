@@ -39,7 +39,7 @@ class Device:
 
     @property
     def reference(self):
-        return dict.fromkeys(("products", "stream", "calls"), self.component)
+        return dict.fromkeys(("products", "stream", "overhead"), self.component)
 
     def time(self, tolerance=0.01, seconds=1e9):
         (timing,) = timed([Runner(self.work)], self.reference, tolerance=tolerance, seconds=seconds, watch=self.watch)

@@ -68,6 +68,13 @@ def test_a_reading_of_an_earlier_version_stays_as_it_is():
     assert (read.conditions, read.disturbed) == (None, None)
 
 
+def test_a_pace_of_another_reference_load_corrects_nothing():
+    stored = reading().dump()
+    stored["pace"] = {"products": 0.001, "stream": 0.001, "calls": 0.001}
+    assert Reading.read(stored).pace is None
+    assert Reading.read(stored).at(QUIET).latency == stored["latency"]
+
+
 def test_a_reading_survives_a_file():
     one = reading(others=0.5, slowdown=1.2)
     assert Reading.read(json.loads(json.dumps(one.dump()))) == one

@@ -1,6 +1,6 @@
 """Pace: how fast the device is at a moment, as the seconds of each component of the reference load.
 
-A model is slowed by what slows its kind of work: arithmetic, reading weights from memory, or many small calls. Its
+A model is slowed by what slows its kind of work: arithmetic, reading weights from memory, or overhead. Its
 slowdown is the geometric mean of the components' slowdowns, weighted by how the model spends its time; so a time at one
 pace can be scaled to any other.
 """
@@ -21,11 +21,12 @@ class Components:
     """Matrix products on weights that stay in the caches."""
     stream: float
     """Weights read from memory."""
-    calls: float
-    """Small operations, whose time is mostly overhead."""
+    overhead: float
+    """Small operations, half of them shared by all threads: their time is mostly that of calls, and of threads that wait
+    for each other."""
 
     def __iter__(self) -> Iterator[float]:
-        return iter((self.products, self.stream, self.calls))
+        return iter((self.products, self.stream, self.overhead))
 
     def dump(self) -> dict[str, float]:
         return asdict(self)
@@ -49,10 +50,15 @@ class Shares(Components):
     @classmethod
     def of(cls, seconds: float, products: float, stream: float) -> Shares:
         """products, stream: what the arithmetic and the weights of the pass would take by themselves; they may overlap.
-        What they do not account for is the time of calls."""
-        calls = max(seconds - products - stream, 0.0)
-        whole = products + stream + calls
-        return cls(products / whole, stream / whole, calls / whole)
+        What they do not account for is overhead."""
+        overhead = max(seconds - products - stream, 0.0)
+        whole = products + stream + overhead
+        return cls(products / whole, stream / whole, overhead / whole)
 
 
 COMPONENTS = tuple(one.name for one in fields(Components))
+
+
+def of_this_load(stored: object) -> bool:
+    """Whether a stored pace is of today's reference load; earlier versions had other components."""
+    return isinstance(stored, dict) and set(stored) == set(COMPONENTS)

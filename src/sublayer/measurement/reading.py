@@ -8,7 +8,7 @@ from typing import Any
 
 from sublayer.measurement.clock import Z
 from sublayer.measurement.conditions import Conditions
-from sublayer.measurement.pace import Pace, Shares
+from sublayer.measurement.pace import Pace, Shares, of_this_load
 from sublayer.measurement.quiet_pace import QuietPace
 
 NOISY = 0.4
@@ -100,8 +100,8 @@ class Reading:
     @classmethod
     def read(cls, data: dict[str, Any]) -> Reading:
         fields = {name: value for name, value in data.items() if name not in ("memory", "disturbed")}
-        if isinstance(fields.get("pace"), float):  # of an earlier version: of another reference load
-            fields["pace"] = None
+        if fields.get("pace") is not None and not of_this_load(fields["pace"]):
+            fields |= {"pace": None, "shares": None}
         kinds = {"parts": Memory, "pace": Pace, "shares": Shares}
         fields |= {name: kind(**fields[name]) for name, kind in kinds.items() if fields.get(name) is not None}
         if fields.get("conditions") is not None:

@@ -19,7 +19,10 @@ ROWS, WIDE, TIMES = 64, 256, 8
 """Products of so many rows with one square matrix, which stays in the caches."""
 LONG, TALL, MATRICES = 512, 4096, 16
 """A row times one of several matrices in turn, 8 MB each: by its next turn no cache holds it."""
-CALLS = 100
+CALLS, SHARED = 50, 25
+"""Small operations: in one thread, and shared by all threads."""
+DIVIDED = 2**16
+"""Numbers of a shared operation; PyTorch divides what has more than 2¹⁵ of them."""
 
 FLOPS = 2 * ROWS * WIDE * WIDE * TIMES
 """Of `products`."""
@@ -32,6 +35,7 @@ def reference_load(device: str) -> dict[str, Callable[[], object]]:
     """The components by name; made once in a process."""
     rows, square = torch.ones(ROWS, WIDE, device=device), torch.ones(WIDE, WIDE, device=device)
     row = torch.ones(1, LONG, device=device)
+    divided = torch.ones(DIVIDED, device=device)
     matrices = cycle([torch.ones(TALL, LONG, device=device) for _ in range(MATRICES)])
 
     def products() -> None:
@@ -41,11 +45,13 @@ def reference_load(device: str) -> dict[str, Callable[[], object]]:
     def stream() -> None:
         F.linear(row, next(matrices))
 
-    def calls() -> None:
+    def overhead() -> None:
         for _ in range(CALLS):
             torch.relu(row)
+        for _ in range(SHARED):
+            torch.relu(divided)
 
-    return {"products": products, "stream": stream, "calls": calls}
+    return {"products": products, "stream": stream, "overhead": overhead}
 
 
 def shares(seconds: float, pace: Pace, flops: float, weights: float) -> Shares:
