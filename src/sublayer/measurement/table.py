@@ -272,12 +272,12 @@ class Table:
         return self._looked
 
     def _good(self, name: str) -> list[Reading]:
-        return [one for one in self._settled(name) if one.conditions is not None and not one.disturbed]
+        return [one for one in self._settled(name) if one.pace is not None and not one.disturbed]
 
     def _known(self, name: str) -> list[Reading]:
-        """The readings with the best conditions: undisturbed, else unknown, else the least slowed."""
+        """The readings with the best conditions: undisturbed, else of unknown pace, else the least slowed."""
         settled = self._settled(name)
-        unknown = [one for one in settled if one.conditions is None]
+        unknown = [one for one in settled if one.pace is None]
         return self._good(name) or unknown or sorted(settled, key=_slowdown)
 
     def _settled(self, name: str) -> list[Reading]:
