@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -29,6 +30,14 @@ from sublayer.nn.model import Model
 
 GOAL = 0.02
 """Largest difference between the hypervolumes of the busy search and of a quiet one."""
+SIZES = (
+    "layout=(sf)x2|(sf)x3|(sf)x4|(sf)x6|(sff)x2|(sff)x3|(sff)x4",
+    "dim=64..384/64",
+    "f.inner=each(128..1536/64)",
+    "s.heads=4",
+    "vocab=256",
+)
+"""Changes of gpt2: choices that a search of a few minutes exhausts."""
 QUIET, BUSY, AGAIN = "quiet", "busy at first", "quiet again"
 
 console = Console(highlight=False)
@@ -44,10 +53,10 @@ class Judged:
 
 
 def searched(
-    name: str, folder: Path, space: str, limit: float, size: dict[str, int], busy: int, seconds: float
+    name: str, folder: Path, space: Sequence[str], limit: float, size: dict[str, int], busy: int, seconds: float
 ) -> float:
     """Run a search, with busy processes beside it for the first `seconds`; how long it took."""
-    words = [space, "--out", str(folder / "search"), "--latency-max", f"{limit}ms", "--wait", "5"]
+    words = [*space, "--out", str(folder / "search"), "--latency-max", f"{limit}ms", "--wait", "5"]
     words += [word for key, value in size.items() for word in (f"--{key}", str(value))]
     environment, begun = {**os.environ, "SUBLAYER_CACHE": str(folder / "cache")}, time.monotonic()
     with trust.disturbing(busy, "products"):
@@ -92,8 +101,8 @@ def _front(folder: Path) -> list[Model.Config]:
 
 
 def main(
-    space: str = "sublayers",
-    *,
+    space: str = "gpt2",
+    *changes: str,
     latency_max: float = 6.0,
     population: int = 100,
     iterations: int = 100,
@@ -106,13 +115,16 @@ def main(
     Parameters
     ----------
     space
-        A named space.
+        A named space, or a paper.
+    changes
+        Choices and values, as of `sublayer search`; for gpt2, depths and widths if not given. A space with many kinds of
+        sublayers is measured for an hour, and short searches of it differ by more than the goal for reasons of chance.
     latency_max
         Limit of each search, in ms.
     population
         Number of candidates in the first generation.
     iterations
-        Number of generations after it. Short searches differ by more than the goal for reasons of chance.
+        Number of generations after it.
     busy
         Number of busy processes.
     seconds
@@ -120,14 +132,16 @@ def main(
     out
         Where to write the result; results/steady_front.json if not given.
     """
+    words = changes or (SIZES if space == "gpt2" else ())
     size, took = {"population": population, "iterations": iterations}, {}
     with tempfile.TemporaryDirectory(prefix="sublayer-") as root:
         folders = {name: Path(root) / name.replace(" ", "-") for name in (QUIET, BUSY, AGAIN)}
         for name, folder in folders.items():
             count = busy if name == BUSY else 0
-            took[name] = searched(name, folder, space, latency_max, size, count, seconds)
+            took[name] = searched(name, folder, (space, *words), latency_max, size, count, seconds)
+        asked = read(space, dict(word.split("=", 1) for word in words))
         fronts = {name: _front(folder) for name, folder in folders.items()}
-        found = [one for name in (QUIET, AGAIN) for one in judged(fronts, name, folders[name], read(space))]
+        found = [one for name in (QUIET, AGAIN) for one in judged(fronts, name, folders[name], asked)]
     volumes = {(one.search, one.judge): one.hypervolume for one in found}
     table = Table("search", "seconds", "models", f"judged by {QUIET}", f"judged by {AGAIN}", box=None)
     for name in folders:
