@@ -117,8 +117,8 @@ def main(
     space
         A named space, or a paper.
     changes
-        Choices and values, as of `sublayer search`; for gpt2, depths and widths if not given. A space with many kinds of
-        sublayers is measured for an hour, and short searches of it differ by more than the goal for reasons of chance.
+        Choices and values, as of `sublayer search`; for gpt2, depths and widths if not given. A space with many kinds
+        of sublayers is measured for an hour, and short searches of it differ by more than the goal by chance.
     latency_max
         Limit of each search, in ms.
     population

@@ -22,8 +22,7 @@ class Components:
     stream: float
     """Weights read from memory."""
     overhead: float
-    """Small operations, half of them shared by all threads: their time is mostly that of calls, and of threads that wait
-    for each other."""
+    """Small operations, some of them shared by all threads: mostly calls, and threads that wait for each other."""
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.products, self.stream, self.overhead))
