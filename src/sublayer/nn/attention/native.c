@@ -248,20 +248,43 @@ INLINE void clear_row(const Block *block, int64_t r, int seen, float *x) {
 /* What a thread works in. N is the most keys of a band, and SPARE more. */
 typedef struct {
     float *k, *v, *q, *y, *score;                         /* N, N, TILES · HIGH twice, HIGH · STRIDE */
-    float *rows, *to_k, *to_v, *to_q, *to_score, *means;  /* of backward; Y · dY of each query */
     float *done;                                          /* int64_t: tiles of each band that have had their turn */
+    float *rows, *to_k, *to_v, *to_q, *to_score, *begun;  /* of backward; uint8_t: queries whose gradient has been begun */
+    int64_t ready;                                        /* so many keys are prepared */
+    int backward;
 } Room;
 
 /* Parts of `room`, and how many floats they are in all. */
 static int64_t lay_out(const Attention *p, int backward, float *room, Room *out) {
     int64_t K = p->size, N = (UP(p->most, WIDE) + SPARE) * K, tiles = TILES * HIGH * K, scores = HIGH * STRIDE;
-    float **parts[] = {&out->k, &out->v, &out->q, &out->y, &out->score, &out->done, &out->rows, &out->to_k, &out->to_v, &out->to_q, &out->to_score, &out->means};
-    int64_t sizes[] = {N, N, tiles, tiles, scores, 2 * p->band_count, N, N, N, tiles, scores, p->length}, taken = 0;
+    float **parts[] = {&out->k, &out->v, &out->q, &out->y, &out->score, &out->done, &out->rows, &out->to_k, &out->to_v, &out->to_q, &out->to_score, &out->begun};
+    int64_t sizes[] = {N, N, tiles, tiles, scores, 2 * p->band_count, N, N, N, tiles, scores, p->heads / p->groups * p->length / 4 + 1}, taken = 0;
     for (int n = 0; n < (backward ? 12 : 6); n++) {
         *parts[n] = room + taken;
         taken += UP(sizes[n], WIDE);
     }
+    out->backward = backward;
     return taken;
+}
+
+/* Keys and values of a band's order, up to `end` and as far beyond as products read, in the forms in which they do. As
+   late as they are wanted: then they are still in the caches. */
+static void prepare(const Attention *p, const Band *band, int64_t b, int64_t g, int64_t end, Room *room) {
+    int64_t K = p->size, from = room->ready, to = MIN(UP(end, WIDE) + SPARE, UP(p->most, WIDE) + SPARE);
+    if (to <= from) return;
+    int64_t rows = to - from, R = MIN(MAX(band->key_count - from, 0), rows), skipped = band->keys ? 0 : from;
+    const int32_t *order = band->keys ? band->keys + from : 0;
+    const float *k = head(p->k, b, g) + skipped * p->k.l, *v = head(p->v, b, g) + skipped * p->v.l;
+    room->ready = to;
+    transpose(k, p->k.l, order, R, rows, K, room->k + from * K);
+    if (!room->backward) {
+        gather(v, p->v.l, order, R, rows, K, 1, room->v + from * K);
+        return;
+    }
+    transpose(v, p->v.l, order, R, rows, K, room->v + from * K);
+    gather(k, p->k.l, order, R, rows, K, p->scale, room->rows + from * K);
+    memset(room->to_k + from * K, 0, rows * K * sizeof(float));
+    memset(room->to_v + from * K, 0, rows * K * sizeof(float));
 }
 
 /* Query n of a tile. */
@@ -354,7 +377,7 @@ typedef void Visit(const Attention *, const Band *, int64_t, int64_t, const Grou
 
 /* Through `count` bands with one order of keys, for one head. They take turns: while one TURN of queries is in the
    caches, each band has its tiles of those, as far as its queries come in the order of the text. */
-static void walk(const Attention *p, const Band *bands, int64_t count, int64_t b, int64_t h, const Room *room, Visit *visit) {
+static void walk(const Attention *p, const Band *bands, int64_t count, int64_t b, int64_t h, Room *room, Visit *visit) {
     int64_t *done = (int64_t *)room->done;
     int last = 0;
     memset(done, 0, count * sizeof(int64_t));
@@ -364,6 +387,7 @@ static void walk(const Attention *p, const Band *bands, int64_t count, int64_t b
             const Band *band = bands + n;
             while (takes_part(band, h) && done[n] < band->tile_count && (last || query(band, done[n], 0) < end)) {
                 Group group = grouped(band, done[n]);
+                prepare(p, band, b, h / (p->heads / p->groups), group.end, room);
                 visit(p, band, b, h, &group, room);
                 done[n] += group.count;
             }
@@ -379,15 +403,14 @@ static int64_t alike(const Attention *p, int64_t n) {
 }
 
 static void forward(const Attention *p, int64_t b, int64_t g, float *at_room) {
-    int64_t L = p->length, K = p->size, N = UP(p->most, WIDE) + SPARE, each = p->heads / p->groups;
+    int64_t L = p->length, K = p->size, each = p->heads / p->groups;
     Room room;
     lay_out(p, 0, at_room, &room);
     for (int64_t n = 0; n < each * L; n++) log_of(p, b, g * each, 0)[n] = -FLT_MAX;
     for (int64_t n = 0, count; n < p->band_count; n += count) {
         const Band *band = p->bands + n;
         count = alike(p, n);
-        transpose(head(p->k, b, g), p->k.l, band->keys, band->key_count, N, K, room.k);
-        gather(head(p->v, b, g), p->v.l, band->keys, band->key_count, N, K, 1, room.v);
+        room.ready = 0;
         for (int64_t h = g * each; h < g * each + each; h++) walk(p, band, count, b, h, &room, forward_group);
     }
     for (int64_t h = g * each; h < g * each + each; h++)
@@ -395,9 +418,13 @@ static void forward(const Attention *p, int64_t b, int64_t g, float *at_room) {
             if (*log_of(p, b, h, i) == -FLT_MAX) memset(head(p->y, b, h) + i * p->y.l, 0, K * sizeof(float));
 }
 
-static void add_rows(const float *from, const int32_t *order, int64_t R, int64_t K, float *to, int64_t apart) {
-    for (int64_t r = 0; r < R; r++)
-        for (int64_t k = 0; k < K; k++) to[at(order, r) * apart + k] += from[r * K + k];
+/* Rows into a gradient, in the given order: added to what is there, or in its place. */
+static void put_rows(const float *from, const int32_t *order, int64_t R, int64_t K, float *to, int64_t apart, int adds) {
+    for (int64_t r = 0; r < R; r++) {
+        const float *x = from + r * K;
+        float *y = to + at(order, r) * apart;
+        for (int64_t k = 0; k < K; k++) y[k] = adds ? y[k] + x[k] : x[k];
+    }
 }
 
 static void zero_rows(Heads to, int64_t b, int64_t h, int64_t R, int64_t K) {
@@ -410,22 +437,21 @@ static void add_bias(const Sight *s, const float *to_score) {
 }
 
 /* From scores and dY Vᵀ to the weights, as they were dropped, and the gradient of the scores. */
-static void backward_scores(const Attention *p, const Block *block, const Room *room) {
+static void backward_scores(const Attention *p, const Block *block, const float *means, const Room *room) {
     for (int64_t r = 0; r < UP(block->R, TALL); r++) {
         float *x = room->score + r * STRIDE, *to = room->to_score + r * STRIDE;
         const Sight *s = block->rows + r;
         float log = r < block->R ? *log_of(p, s->b, s->h, s->i) : -FLT_MAX;
         int seen = r < block->R && s->lo < s->hi && log != -FLT_MAX;
         if (seen) {
-            float mean = room->means[s->i];
             biased(s, x);
             if (p->drop) {
                 weigh_again(x, s->lo, s->hi, log, hides(p));
-                dropped_back(s, x, to, mean);
+                dropped_back(s, x, to, means[r]);
             } else if (hides(p))
-                weigh_back(x, to, s->lo, s->hi, log, mean, 1);
+                weigh_back(x, to, s->lo, s->hi, log, means[r], 1);
             else
-                weigh_back(x, to, s->lo, s->hi, log, mean, 0);
+                weigh_back(x, to, s->lo, s->hi, log, means[r], 0);
             clip_ends(to, s->lo, s->hi, 0);
             if (p->to_bias.at) add_bias(s, to);
         }
@@ -434,16 +460,30 @@ static void backward_scores(const Attention *p, const Block *block, const Room *
     }
 }
 
-static void scatter_tiles(const float *from, Heads to, int64_t b, int64_t h, const Band *band, const Group *group, int64_t K) {
-    for (int64_t t = 0; t < group->count; t++, from += HIGH * K)
-        for (int64_t r = 0; r < size_of(band, group->first + t); r++)
-            add_rows(from + r * K, 0, 1, K, head(to, b, h) + query(band, group->first + t, r) * to.l, 0);
+static void scatter_tiles(const Attention *p, const Band *band, int64_t b, int64_t h, const Group *group, const Room *room) {
+    int64_t K = p->size;
+    uint8_t *begun = (uint8_t *)room->begun + h % (p->heads / p->groups) * p->length;
+    for (int64_t t = 0; t < group->count; t++)
+        for (int64_t r = 0; r < size_of(band, group->first + t); r++) {
+            int64_t i = query(band, group->first + t, r);
+            put_rows(room->to_q + (t * HIGH + r) * K, 0, 1, K, head(p->to_q, b, h) + i * p->to_q.l, 0, begun[i]);
+            begun[i] = 1;
+        }
+}
+
+/* Y · dY of a group's queries. */
+static void dot_tiles(const Attention *p, const Band *band, int64_t b, int64_t h, const Group *group, const float *to_y, float *means) {
+    for (int64_t t = 0; t < group->count; t++)
+        for (int64_t r = 0, n = t * HIGH; r < size_of(band, group->first + t); r++, n++)
+            means[n] = dot(head(p->y, b, h) + query(band, group->first + t, r) * p->y.l, to_y + n * p->size, p->size);
 }
 
 static void backward_group(const Attention *p, const Band *band, int64_t b, int64_t h, const Group *group, const Room *room) {
     int64_t K = p->size;
+    float means[TILES * HIGH];
     gather_tiles(p->q, b, h, band, group, K, p->scale, room->q);
     gather_tiles(p->to_y, b, h, band, group, K, 1, room->y);
+    dot_tiles(p, band, b, h, group, room->y, means);
     memset(room->to_q, 0, group->count * HIGH * K * sizeof(float));
     for (int64_t from = group->from; from < group->end; from += KEYS)
         for (int64_t t = 0; t < group->count; t++) {
@@ -454,39 +494,35 @@ static void backward_group(const Attention *p, const Band *band, int64_t b, int6
             int64_t here = block.first * K;
             meet(&block, K, room->q + n, room->k + here, room->score);
             meet(&block, K, room->y + n, room->v + here, room->to_score);
-            backward_scores(p, &block, room);
+            backward_scores(p, &block, means + t * HIGH, room);
             spread(&block, K, room->score, room->y + n, room->to_v + here);
             spread(&block, K, room->to_score, room->q + n, room->to_k + here);
             collect(&block, K, room->to_score, room->rows + here, room->to_q + n);
         }
-    scatter_tiles(room->to_q, p->to_q, b, h, band, group, K);
+    scatter_tiles(p, band, b, h, group, room);
 }
 
 /* With P the weights and S the scores: dV = Pᵀ dY, dP = dY Vᵀ, dS = P (dP − Σ P dP), dQ = dS K, dK = dSᵀ Q; and over all
    keys of a row, Σ P dP = Y · dY. */
 static void backward(const Attention *p, int64_t b, int64_t g, float *at_room) {
-    int64_t L = p->length, K = p->size, N = UP(p->most, WIDE) + SPARE, each = p->heads / p->groups;
+    int64_t L = p->length, K = p->size, each = p->heads / p->groups;
+    int whole = p->band_count && !p->bands[0].keys; /* the first order has all keys */
     Room room;
     lay_out(p, 1, at_room, &room);
-    zero_rows(p->to_k, b, g, p->keys, K);
-    zero_rows(p->to_v, b, g, p->keys, K);
-    for (int64_t h = g * each; h < g * each + each; h++) zero_rows(p->to_q, b, h, L, K);
+    memset(room.begun, 0, each * L);
+    if (!whole) zero_rows(p->to_k, b, g, p->keys, K), zero_rows(p->to_v, b, g, p->keys, K);
     for (int64_t n = 0, count; n < p->band_count; n += count) {
         const Band *band = p->bands + n;
         count = alike(p, n);
-        transpose(head(p->k, b, g), p->k.l, band->keys, band->key_count, N, K, room.k);
-        transpose(head(p->v, b, g), p->v.l, band->keys, band->key_count, N, K, room.v);
-        gather(head(p->k, b, g), p->k.l, band->keys, band->key_count, N, K, p->scale, room.rows);
-        memset(room.to_k, 0, N * K * sizeof(float));
-        memset(room.to_v, 0, N * K * sizeof(float));
-        for (int64_t h = g * each; h < g * each + each; h++) {
-            for (int64_t i = 0; i < L; i++)
-                room.means[i] = dot(head(p->y, b, h) + i * p->y.l, head(p->to_y, b, h) + i * p->to_y.l, K);
-            walk(p, band, count, b, h, &room, backward_group);
-        }
-        add_rows(room.to_k, band->keys, band->key_count, K, head(p->to_k, b, g), p->to_k.l);
-        add_rows(room.to_v, band->keys, band->key_count, K, head(p->to_v, b, g), p->to_v.l);
+        room.ready = 0;
+        for (int64_t h = g * each; h < g * each + each; h++) walk(p, band, count, b, h, &room, backward_group);
+        prepare(p, band, b, g, band->key_count, &room); /* keys that nobody sees */
+        put_rows(room.to_k, band->keys, band->key_count, K, head(p->to_k, b, g), p->to_k.l, n || !whole);
+        put_rows(room.to_v, band->keys, band->key_count, K, head(p->to_v, b, g), p->to_v.l, n || !whole);
     }
+    for (int64_t h = 0; h < each; h++)
+        for (int64_t i = 0; i < L; i++)
+            if (!((uint8_t *)room.begun)[h * L + i]) memset(head(p->to_q, b, g * each + h) + i * p->to_q.l, 0, K * sizeof(float));
 }
 
 INLINE void share(const Attention *p, void (*run)(const Attention *, int64_t, int64_t, float *)) {
