@@ -132,7 +132,7 @@ static void dropped_back(const Sight *s, float *x, float *to, float mean) {
 
 /* A tile of queries on one block of keys: `n` of them from `first` on. */
 typedef struct {
-    int64_t R, first, n;
+    int64_t R, first, n, later; /* a tile that comes later */
     Sight rows[ROWS];
 } Block;
 
@@ -251,6 +251,7 @@ typedef struct {
     float *done;                                          /* int64_t: tiles of each band that have had their turn */
     float *rows, *to_k, *to_v, *to_q, *to_score, *begun;  /* of backward; uint8_t: queries whose gradient has been begun */
     int64_t ready;                                        /* so many keys are prepared */
+    const Band *leads;                                    /* the band whose queries are fetched ahead */
     int backward;
 } Room;
 
@@ -296,6 +297,26 @@ INLINE int64_t size_of(const Band *band, int64_t tile) {
     return band->tiles[tile + 1] - band->tiles[tile];
 }
 
+INLINE void fetch(const float *x, int64_t K) {
+    for (int64_t k = 0; k < K; k += 64 / sizeof(float)) __builtin_prefetch(x + k, 0, 2);
+}
+
+/* Query r of a tile that comes later, and the last key that it sees, on their way into the caches while products are
+   formed: rows of one head lie too far apart for the processor to foresee them. */
+INLINE void fetch_ahead(const Attention *p, const Band *band, int64_t b, int64_t h, int64_t tile, int64_t r, const Room *room) {
+    if (band != room->leads || tile >= band->tile_count || r >= size_of(band, tile)) return;
+    int64_t i = query(band, tile, r), key = band->hi[band->tiles[tile] + r] + SPARE - 1, g = h / (p->heads / p->groups);
+    fetch(head(p->q, b, h) + i * p->q.l, p->size);
+    fetch(head(p->y, b, h) + i * p->y.l, p->size);
+    if (room->backward) {
+        fetch(head(p->to_y, b, h) + i * p->to_y.l, p->size);
+        fetch(head(p->to_q, b, h) + i * p->to_q.l, p->size);
+    }
+    if (key < room->ready || key >= band->key_count) return;
+    fetch(head(p->k, b, g) + at(band->keys, key) * p->k.l, p->size);
+    fetch(head(p->v, b, g) + at(band->keys, key) * p->v.l, p->size);
+}
+
 /* to (TILES · HIGH, K): the rows of a group's queries, scaled; zeros up to a multiple of TALL. */
 static void gather_tiles(Heads from, int64_t b, int64_t h, const Band *band, const Group *group, int64_t K, float scale, float *to) {
     for (int64_t t = 0; t < group->count; t++, to += HIGH * K) {
@@ -323,6 +344,7 @@ static void forward_block(const Attention *p, const Block *block, const float *q
     for (int64_t r = 0; r < UP(block->R, TALL); r++) {
         float *x = room->score + r * STRIDE;
         const Sight *s = block->rows + r;
+        fetch_ahead(p, block->rows->band, block->rows->b, block->rows->h, block->later, r, room);
         int seen = r < block->R && s->lo < s->hi;
         if (seen) {
             biased(s, x);
@@ -364,6 +386,7 @@ static void forward_group(const Attention *p, const Band *band, int64_t b, int64
             if (first >= end) continue;
             Block block;
             see(p, band, b, h, group->first + t, first, end, &block);
+            block.later = first == group->froms[t] ? group->first + t + TILES : band->tile_count;
             forward_block(p, &block, room->q + n * K, room, (Found){room->y + n * K, sums + n, tops + n});
         }
     for (int64_t t = 0; t < group->count; t++)
@@ -380,6 +403,8 @@ typedef void Visit(const Attention *, const Band *, int64_t, int64_t, const Grou
 static void walk(const Attention *p, const Band *bands, int64_t count, int64_t b, int64_t h, Room *room, Visit *visit) {
     int64_t *done = (int64_t *)room->done;
     int last = 0;
+    for (int64_t n = count - 1; n >= 0; n--)
+        if (takes_part(bands + n, h)) room->leads = bands + n;
     memset(done, 0, count * sizeof(int64_t));
     for (int64_t end = TURN; !last; end += TURN) {
         last = count == 1 || end >= p->length;
@@ -441,6 +466,7 @@ static void backward_scores(const Attention *p, const Block *block, const float 
     for (int64_t r = 0; r < UP(block->R, TALL); r++) {
         float *x = room->score + r * STRIDE, *to = room->to_score + r * STRIDE;
         const Sight *s = block->rows + r;
+        fetch_ahead(p, block->rows->band, block->rows->b, block->rows->h, block->later, r, room);
         float log = r < block->R ? *log_of(p, s->b, s->h, s->i) : -FLT_MAX;
         int seen = r < block->R && s->lo < s->hi && log != -FLT_MAX;
         if (seen) {
@@ -491,6 +517,7 @@ static void backward_group(const Attention *p, const Band *band, int64_t b, int6
             if (first >= end) continue;
             Block block;
             see(p, band, b, h, group->first + t, first, end, &block);
+            block.later = first == group->froms[t] ? group->first + t + TILES : band->tile_count;
             int64_t here = block.first * K;
             meet(&block, K, room->q + n, room->k + here, room->score);
             meet(&block, K, room->y + n, room->v + here, room->to_score);
