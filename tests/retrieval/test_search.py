@@ -28,11 +28,11 @@ def store(run, book):
 def test_the_smallest_scores_are_found_piece_by_piece(seed, keys, count):
     """Also where scores are equal, and where none is better than what is known."""
     scores_QP = torch.randint(50, (3, keys), generator=torch.Generator().manual_seed(seed)).float()
-    worst_Q1 = torch.tensor([[torch.inf], [25.0], [-1.0]])
-    found_QC, at_QC = exact.smallest(scores_QP, min(count, keys), worst_Q1)
+    worst_Q = torch.tensor([torch.inf, 25.0, -1.0])
+    found_QC, at_QC = exact.smallest(scores_QP, min(count, keys), worst_Q)
     for row in range(3):
         expected = sorted(scores_QP[row].tolist())[: min(count, keys)]
-        better = [score for score in expected if score < worst_Q1[row]]
+        better = [score for score in expected if score < worst_Q[row]]
         assert found_QC[row].tolist()[: len(better)] == better
         assert scores_QP[row, at_QC[row]].tolist() == found_QC[row].tolist()
 
@@ -41,6 +41,7 @@ def test_the_smallest_scores_are_found_piece_by_piece(seed, keys, count):
 def test_probabilities_are_those_of_brute_force(tmp_path, neighbours, monkeypatch):
     """Over many pieces of a file, and over two stores."""
     monkeypatch.setattr("sublayer.retrieval.index.exact.PIECE", 640)
+    monkeypatch.setattr("sublayer.retrieval.index.exact.STEP", 128)
     monkeypatch.setattr("sublayer.retrieval.index.exact.QUERIES", 5)
     monkeypatch.setattr("sublayer.retrieval.vectors.WINDOW", 4096)
     one, other = drawn(tmp_path / "one", 1500), drawn(tmp_path / "other", 400, dtype="float32", seed=1)
@@ -76,8 +77,7 @@ def test_lambda_0_is_the_model_alone_to_the_last_bit(run, store):
     assert run.generate("line", tokens=20, mixture=mixture) == run.generate("line", tokens=20)
 
 
-@pytest.mark.parametrize("key", ["feedforward", "final"])
-@pytest.mark.parametrize("kind", ["plain", "reversible"])
+@pytest.mark.parametrize(("key", "kind"), [("feedforward", "plain"), ("final", "plain"), ("feedforward", "reversible")])
 def test_scores_are_those_of_the_mixture_of_each_target(book, tmp_path, key, kind):
     """Target by target: the model's own probability, the key of its context as the stack computes it, brute force."""
     run = trained(book, tmp_path / "run", stack=kind)

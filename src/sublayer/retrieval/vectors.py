@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 PIECE = 1 << 14
-"""Rows read at once."""
+"""Rows read at once, where nothing else is asked for."""
 WINDOW = 1 << 26
 """Bytes mapped at once."""
 READ_AT_ONCE = 1 << 22
@@ -43,7 +44,7 @@ class VectorFile:
             file.seek(first * self.row_bytes)
             for start in range(first, self.count, rows):
                 count = min(rows, self.count - start)
-                _fill(file, memoryview(read[:count].view(torch.uint8).numpy()).cast("B"), self.path)
+                _fill(file, read[:count].view(torch.uint8).numpy().reshape(-1), self.path)
                 if wide is not read:
                     wide[:count].copy_(read[:count])
                 yield start, wide[:count]
@@ -77,10 +78,10 @@ def crc32(path: Path) -> int:
     return checksum
 
 
-def _fill(file, view: memoryview, path: Path) -> None:
+def _fill(file: FileIO, bytes_N: np.ndarray, path: Path) -> None:
     done = 0
-    while done < len(view):
-        count = file.readinto(view[done:])
+    while done < len(bytes_N):
+        count = file.readinto(bytes_N[done:])  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
         if not count:
             raise ValueError(f"{path}: ends too soon; it was damaged, build the store again")
         done += count

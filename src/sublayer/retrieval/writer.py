@@ -85,7 +85,7 @@ class KeyWriter:
         )
 
     def _write(self, name: str, data: np.ndarray) -> None:
-        view = memoryview(data).cast("B")
+        view = data.reshape(-1).data
         self.crc32[name] = zlib.crc32(view, self.crc32[name])
         try:
             while view:

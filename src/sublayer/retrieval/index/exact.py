@@ -10,10 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sublayer.retrieval.index.base import Index
-from sublayer.retrieval.vectors import PIECE
 
 QUERIES = 512
 """Queries compared at once: with a piece of keys, 32 MB of scores."""
+STEP, PIECE = 1 << 11, 1 << 14
+"""Keys multiplied at once, so that they and their scores stay in the cache; keys among which is chosen at once."""
 BLOCK = 64
 """Keys of which the best alone is looked at first."""
 
@@ -33,37 +34,38 @@ class Exact(Index):
         Q = len(queries_QD)
         best_QC, id_QC = torch.full((Q, count), torch.inf), torch.full((Q, count), -1, dtype=torch.int64)
         for first, scores_QP in self._scores(queries_QD):
-            some_QC, at_QC = smallest(scores_QP, min(count, scores_QP.shape[1]), best_QC[:, -1:])
-            both = torch.cat([best_QC, some_QC], dim=1)
-            best_QC, chosen_QC = both.topk(count, dim=1, largest=False)
-            id_QC = torch.cat([id_QC, at_QC + first], dim=1).gather(1, chosen_QC)
+            some_QC, at_QC = smallest(scores_QP, min(count, scores_QP.shape[1]), best_QC.amax(1))
+            if some_QC.shape[1]:
+                best_QC, chosen_QC = torch.cat([best_QC, some_QC], dim=1).topk(count, dim=1, largest=False)
+                id_QC = torch.cat([id_QC, at_QC + first], dim=1).gather(1, chosen_QC)
         return id_QC
 
     def _scores(self, queries_QD: Tensor) -> Iterator[tuple[int, Float[Tensor, "Q P"]]]:
-        """The number of the first key, and the scores of a piece of keys."""
-        out = torch.empty(len(queries_QD), min(PIECE, self.keys.count))
-        for first, keys_PD in self.keys.pieces(PIECE):
-            scores_QP = (
-                out[:, : len(keys_PD)] if len(keys_PD) == out.shape[1] else out.new_empty(len(out), len(keys_PD))
-            )
-            square_P = torch.linalg.vecdot(keys_PD, keys_PD)
-            yield first, torch.addmm(square_P, queries_QD, keys_PD.T, alpha=-2, out=scores_QP)
+        """The number of the first key, and the scores of a piece of keys, which live until the next."""
+        minus_two_QD, filled = -2 * queries_QD, 0
+        out_QP = torch.empty(len(queries_QD), min(PIECE, self.keys.count))
+        for first, keys_SD in self.keys.pieces(STEP):
+            end = filled + len(keys_SD)
+            scores_QS = torch.mm(minus_two_QD, keys_SD.T, out=out_QP[:, filled:end])
+            scores_QS += torch.linalg.vecdot(keys_SD, keys_SD)
+            filled = end
+            if filled == PIECE or first + len(keys_SD) == self.keys.count:
+                yield first + len(keys_SD) - filled, out_QP[:, :filled]
+                filled = 0
 
 
 def smallest(
-    scores_QP: Float[Tensor, "Q P"], count: int, worst_Q1: Float[Tensor, "Q 1"]
+    scores_QP: Float[Tensor, "Q P"], count: int, worst_Q: Float[Tensor, " Q"]
 ) -> tuple[Float[Tensor, "Q C"], Int[Tensor, "Q C"]]:
-    """The smallest scores of each row, and where they are. `worst`: scores from there on may be left out (as inf)."""
-    Q, P = scores_QP.shape
+    """The smallest scores of each query, and which keys have them. `worst`: scores from there on may be left out."""
+    P = scores_QP.shape[1]
     if P % BLOCK or count * BLOCK >= P:
         return scores_QP.topk(count, dim=1, largest=False)
     # The `count` smallest scores lie in the `count` blocks whose minima are smallest: few scores are sorted.
-    blocks_QNB = scores_QP.view(Q, P // BLOCK, BLOCK)
+    blocks_QNB = scores_QP.unflatten(1, (-1, BLOCK))
     least_QN = blocks_QNB.amin(2)
-    few = min(count, int((least_QN < worst_Q1).sum(1).max()))
-    if not few:
-        return scores_QP.new_empty(Q, 0), torch.empty(Q, 0, dtype=torch.int64)
+    few = min(count, int((least_QN < worst_Q[:, None]).sum(1).max()))
     block_QF = least_QN.topk(few, dim=1, largest=False).indices
     some_QS = blocks_QNB.gather(1, block_QF[..., None].expand(-1, -1, BLOCK)).flatten(1)
-    best_QC, at_QC = some_QS.topk(min(count, some_QS.shape[1]), dim=1, largest=False)
+    best_QC, at_QC = some_QS.topk(min(count, few * BLOCK), dim=1, largest=False)
     return best_QC, block_QF.gather(1, at_QC // BLOCK) * BLOCK + at_QC % BLOCK
