@@ -14,7 +14,7 @@ WORDS = (20000, 60000)
 
 @paper("knn-lm", parent="transformer-lm", cite=KHANDELWAL)
 def knn_lm(base: Decoder.Config) -> Decoder.Config:
-    """The model of 16 layers whose contexts are looked up; rare words have narrow vectors, input and output share them.
+    """Sixteen layers with adaptive inputs, whose contexts are looked up in a datastore while it predicts.
 
     What makes it a kNN-LM is no part of the model, and any run can have it: a datastore holds, for every token of a
     text, the vector that enters the last feed-forward (after its norm) and the token that comes next. A prediction is
