@@ -131,9 +131,9 @@ class NeighbourScorer(Scorer):
                 asked_BS = rows.targets_BS != -100
                 at_N = (rows.first_B[:, None] + np.arange(asked_BS.shape[1]))[asked_BS.numpy()]
                 asked = asked_BS.to(nats_BS.device)
-                given = nats_BS[asked], keys_BSD[asked], rows.targets_BS[asked_BS].numpy(), at_N
-                pieces = range(0, len(at_N), QUERIES)
-                mixed = [self._look_up(*(one[n : n + QUERIES] for one in given)) for n in pieces]
+                nats_N, keys_ND, target_N = nats_BS[asked], keys_BSD[asked], rows.targets_BS[asked_BS].numpy()
+                pieces = [slice(n, n + QUERIES) for n in range(0, len(at_N), QUERIES)]
+                mixed = [self._look_up(nats_N[n], keys_ND[n], target_N[n], at_N[n]) for n in pieces]
                 return nats_BS.double().masked_scatter(asked, torch.cat(mixed).double())
 
             yield nats
