@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 # Prints a line whenever a command has been silent for a few seconds.
 ALIVE := $(PYTHON) .ci/alive.py
 INSTALL = $(PY) -m pip install --disable-pip-version-check -c constraints.txt
-BENCHMARKS := $(addprefix benchmarks/,train_step.py generate.py data.py search.py par.py supernet.py feedback.py trust.py steady_front.py sparse.py sparse_generation.py linear.py reversible.py)
+BENCHMARKS := $(addprefix benchmarks/,train_step.py generate.py data.py search.py par.py supernet.py feedback.py trust.py steady_front.py sparse.py sparse_generation.py linear.py reversible.py retrieval.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

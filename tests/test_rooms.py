@@ -23,6 +23,7 @@ ORDER = (
     "evaluation",
     "objectives",
     "generation",
+    "retrieval",
     "trained",
     "training",
     "executors",

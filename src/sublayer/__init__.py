@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         compare,
         compare_lengths,
         config,
+        datastore,
         describe,
         evaluate,
         load,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _ROOMS = (
     *("nn", "papers", "data", "runs", "training", "generation", "evaluation", "measurement", "executors", "nas"),
-    *("comparison", "reproduction", "reports", "testing", "interop"),
+    *("comparison", "reproduction", "reports", "retrieval", "testing", "interop"),
 )
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "compare",
     "compare_lengths",
     "config",
+    "datastore",
     "describe",
     "evaluate",
     "load",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sublayer.papers.description import Description
     from sublayer.reports import Report
     from sublayer.reproduction import ClaimResult
+    from sublayer.retrieval import Store
     from sublayer.runs import Run
     from sublayer.trained import Trained
     from sublayer.training.reporters import ProgressReporter
@@ -40,6 +41,7 @@ __all__ = [
     "compare",
     "compare_lengths",
     "config",
+    "datastore",
     "describe",
     "evaluate",
     "load",
@@ -132,11 +134,33 @@ def load(run: str | Path, *, step: int | None = None) -> Trained:
 def evaluate(run: str | Path, data: str | None = None, *, step: int | None = None, **how: Any) -> Evaluation:
     """Score a run on its own test split or on another text: `sublayer.evaluate("runs/book", "other.txt", stride=32)`.
 
-    how: split, length, batch, stride, memory, lengths, positions, limit.
+    how: split, length, batch, stride, memory, lengths, positions, limit; datastore, neighbours, share,
+    temperature, tune.
     """
     from sublayer.trained import evaluate as evaluate_trained
 
     return evaluate_trained(load(run, step=step), data, **how)
+
+
+def datastore(
+    run: str | Path,
+    data: str | None = None,
+    out: str | Path = "stores/store",
+    *,
+    split: str | None = None,
+    step: int | None = None,
+    **how: Any,
+) -> Store:
+    """A store of a text's contexts, to be looked up: `sublayer.datastore("runs/book", out="stores/book")`.
+
+    data: another text than the run's own, whose train split is taken. how: index, key, dtype, length, stride, memory,
+    limit, on_phase.
+    """
+    from sublayer.evaluation import other_text, own_text
+
+    trained = load(run, step=step)
+    text = own_text(trained.run, split or "train") if data is None else other_text(data, trained.tokenizer, split)
+    return trained.build_datastore(text, out, **how)
 
 
 def describe(

@@ -37,9 +37,16 @@ VERBS = {
     "report": "report:report",
     "runs": "runs:runs",
 }
+OF_DATASTORES = {"build": "datastore:build", "show": "datastore:show"}
 EPILOGUES = {"train": f"Keys of the training and the data, with their defaults:\n\n{keys.page()}"}
 for verb, function in VERBS.items():
     app.command(f"sublayer.cli.{function}", name=verb, help=keys.about(function), help_epilogue=EPILOGUES.get(verb))
+datastores = App(
+    name="datastore", help="Build and show datastores: contexts of a text, for a model to look up (kNN-LM)."
+)
+for verb, function in OF_DATASTORES.items():
+    datastores.command(f"sublayer.cli.{function}", name=verb, help=keys.about(function))
+app.command(datastores)
 
 
 def main(tokens: list[str] | None = None) -> None:

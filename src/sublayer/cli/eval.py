@@ -23,6 +23,11 @@ def evaluate(
     lengths: str | None = None,
     positions: Annotated[bool, Parameter(negative="")] = False,
     limit: int | None = None,
+    datastore: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
+    neighbours: int | None = None,
+    share: Annotated[float | None, Parameter(name="--lambda")] = None,
+    temperature: Annotated[float | None, Parameter(name=["--temperature", "--datastore-temperature"])] = None,
+    tune: Annotated[bool, Parameter(negative="")] = False,
     step: int | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -31,7 +36,8 @@ def evaluate(
     task is scored by the answers to its test questions, one trained on images by all their pixels.
 
     Examples: sublayer eval runs/book · sublayer eval runs/book --data other.txt --stride 32 · sublayer eval runs/book
-    --lengths 128,256,512 · sublayer eval runs/xl --memory 640 · sublayer eval runs/walk --json
+    --lengths 128,256,512 · sublayer eval runs/xl --memory 640 · sublayer eval runs/walk --json ·
+    sublayer eval runs/book --datastore stores/book --tune
 
     Parameters
     ----------
@@ -61,6 +67,18 @@ def evaluate(
     limit
         Number of tokens to score, from the beginning; all if not given. Of a task or of images, whole ones within
         that number.
+    datastore
+        Datastores of this run (sublayer datastore build), one or several, in which each context is looked up. A token
+        of a text that is in a store never finds itself.
+    neighbours
+        Number of neighbours of each context; 1,024 if not given.
+    share
+        The share of the neighbours in the prediction: 0 is the model alone, 1 the neighbours alone; 0.25 if not given.
+    temperature
+        Squared distances to neighbours are divided by it: the larger, the more alike they count. The root of the
+        vectors' width if not given.
+    tune
+        Find the best lambda and temperature on the valid split, before the score.
     step
         The checkpoint to use; the last if not given.
     plugin
@@ -87,6 +105,11 @@ def evaluate(
             lengths=several,
             positions=positions,
             limit=limit,
+            datastore=datastore or (),
+            neighbours=neighbours,
+            share=share,
+            temperature=temperature,
+            tune=tune,
             step=step,
             on_batch=display.update,
         )

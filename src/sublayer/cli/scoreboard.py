@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,13 +31,16 @@ def print_page(found: Evaluation) -> None:
     if found.split != found.asked:
         console.print(f"{found.asked} is empty, so {found.split} is scored", style="yellow")
     console.print(_protocol(found), style="dim")
+    if found.datastore is not None:
+        console.print("\n".join(_looked_up(found.datastore)), style="dim", markup=False, soft_wrap=True)
     data = found.dump()
     if found.positions is not None:
         console.print(_positions(found.positions))
     elif found.lengths is not None:
         console.print(_lengths(data["lengths"]))
     else:
-        console.print(_figures(found.figures or {}))
+        alone = {} if found.datastore is None else found.datastore["model"]
+        console.print(_figures(found.figures or {}, {f"{name}, model alone": alone[name] for name in alone}))
 
 
 def _protocol(found: Evaluation) -> str:
@@ -61,14 +64,27 @@ def _table(*titles: str) -> Table:
     return table
 
 
-def _figures(figures: Mapping[str, Any]) -> Table:
-    """Those of a text, those of a task, or all that another objective has."""
+def _looked_up(about: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each store, and one for how they are used."""
+    for store in about["datastores"]:
+        recall = "; ".join(f"{share:.3f} of the nearest {count}" for count, share in (store["recall"] or {}).items())
+        finds = f", finds {recall}" if recall else ""
+        yield f"{store['store']}: {store['entries']:,} tokens of {store['text']}, index {store['index']}{finds}"
+    settings = f"--lambda {about['lambda']:.4g} --temperature {about['temperature']:.5g}"
+    tuned = f", tuned on {about['tuned']['split']}" if "tuned" in about else ""
+    yield f"{about['neighbours']:,} neighbours, {settings}{tuned}"
+
+
+def _figures(figures: Mapping[str, Any], more: Mapping[str, Any]) -> Table:
+    """Those of a text, those of a task, or all that another objective has; and more of them."""
     shown = next((names for names in KNOWN_FIGURES if set(names) <= figures.keys()), tuple(figures))
     table = _table("", "")
     table.columns[0].justify = "left"
     for name in shown:
         value = figures[name]
         table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else _figure(value))
+    for name, value in more.items():
+        table.add_row(name, _figure(value))
     return table
 
 

@@ -8,6 +8,7 @@ score_task(model, task.test, length=128).accuracy
 """
 
 from sublayer.evaluation.evaluation import Evaluation
+from sublayer.evaluation.scorer import Scorer
 from sublayer.evaluation.scores import Score
 from sublayer.evaluation.scoring import by_length, by_position, score
 from sublayer.evaluation.task_scores import TaskScore
@@ -18,6 +19,7 @@ __all__ = [
     "Evaluation",
     "Score",
     "Scored",
+    "Scorer",
     "TaskScore",
     "by_length",
     "by_position",

@@ -49,8 +49,8 @@ def _of_share(tokens: Tokens, targets: int) -> Counts:
 
 def _of_stretch(tokens: Tokens, targets: int, tokenizer: Tokenizer) -> Counts:
     part = tokens.part
-    start = _end(tokens, 1, tokenizer)
-    stop = tokens.bytes if targets == len(tokens) - 1 else _end(tokens, 1 + targets, tokenizer)
+    start = end_of(tokens, 1, tokenizer)
+    stop = tokens.bytes if targets == len(tokens) - 1 else end_of(tokens, 1 + targets, tokenizer)
     stretch = Split(part.text, part.start + start, part.start + stop)
     return _totals(Tokens(tokens.name, tokens.ids[1 : 1 + targets], stretch))
 
@@ -59,7 +59,7 @@ def _totals(tokens: Tokens) -> tuple[int, int, int]:
     return tokens.bytes, tokens.characters, tokens.words
 
 
-def _end(tokens: Tokens, count: int, tokenizer: Tokenizer) -> int:
+def end_of(tokens: Tokens, count: int, tokenizer: Tokenizer) -> int:
     """Where in its text the first `count` tokens end."""
     if tokenizer.verbatim:
         return count

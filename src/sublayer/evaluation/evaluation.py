@@ -33,10 +33,13 @@ class Evaluation:
     lengths: Mapping[int, Score] | None = None
     positions: Sequence[float | None] | None = None
     """Mean loss at each position of a segment; None where it is not finite."""
+    datastore: Mapping[str, Any] | None = None
+    """What was looked up beside the model: stores, settings, and the figures of the model alone."""
 
     def dump(self) -> dict[str, Any]:
         names = ("run", "step", "text", "split", "asked", "length", "stride", "memory")
-        return {**{name: getattr(self, name) for name in names}, **self._result()}
+        looked_up = {} if self.datastore is None else {"datastore": dict(self.datastore)}
+        return {**{name: getattr(self, name) for name in names}, **self._result(), **looked_up}
 
     def _result(self) -> dict[str, Any]:
         if self.positions is not None:

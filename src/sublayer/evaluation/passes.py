@@ -24,6 +24,8 @@ class Rows:
     inputs_BL: Int[Tensor, "B L"]
     targets_BS: Int[Tensor, "B S"]
     """What follows the last S tokens of each row; −100 where nothing does."""
+    first_B: Int[np.ndarray, " B"]
+    """Which token of the text the first target of each row is."""
     fresh: bool = True
     """Whether state carried from the rows before must be dropped."""
 
@@ -56,14 +58,17 @@ def windows(ids_N: Ids, length: int, stride: int, batch: int) -> Iterator[Rows]:
 
 def lanes(ids_N: Ids, length: int, batch: int) -> Iterator[Rows]:
     """The text in `batch` lanes, segment after segment; with one lane, the text from its beginning to its end."""
-    for rows in Sweep(ids_N, batch, length):
+    sweep = Sweep(ids_N, batch, length)
+    first_B = 1 + sweep.lane * np.arange(batch)
+    for rows in sweep:
         targets_BL = rows.targets_BL
         if rows.weights_BL is not None:
             targets_BL = targets_BL.masked_fill(rows.weights_BL == 0, -100)
-        yield Rows(rows.inputs_BL, targets_BL, rows.fresh)
+        yield Rows(rows.inputs_BL, targets_BL, first_B, rows.fresh)
+        first_B = first_B + targets_BL.shape[1]
 
 
 def _take(ids_N: Ids, start_B: Int[np.ndarray, " B"], length: int, scored: int) -> Rows:
     row_BL = np.lib.stride_tricks.sliding_window_view(ids_N, length + 1)[start_B].astype(np.int64)
     x_BL = torch.from_numpy(row_BL)
-    return Rows(x_BL[:, :-1], x_BL[:, -scored:])
+    return Rows(x_BL[:, :-1], x_BL[:, -scored:], start_B + length - scored + 1)

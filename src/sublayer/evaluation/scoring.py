@@ -15,6 +15,7 @@ from sublayer.data import Tokenizer, Tokens
 from sublayer.evaluation.counts import count
 from sublayer.evaluation.passes import Ids, Rows
 from sublayer.evaluation.protocol import EvaluationProtocol, choose, with_memory
+from sublayer.evaluation.scorer import Scorer
 from sublayer.evaluation.scores import Score
 from sublayer.nn.model import Model
 from sublayer.runs.wording import plural
@@ -34,6 +35,7 @@ def score(
     memory: int | None = None,
     limit: int | None = None,
     tokenizer: Tokenizer | None = None,
+    scorer: Scorer | None = None,
     on_batch: OnBatch | None = None,
 ) -> Score:
     """How well a model predicts a text: every token after the first, each once.
@@ -46,13 +48,14 @@ def score(
     memory: tokens to remember, if not as many as the model was trained with; 0 for none. limit: score so many targets
     from the beginning. tokenizer: the text's, to count exactly what was scored (see `counts`). batch: rows read at
     once, which changes nothing but speed; except that with `carry` the text is divided among them, and each begins
-    without memory. None: as many as are quick, one with `carry`.
+    without memory. None: as many as are quick, one with `carry`. scorer: what gives the nats of the targets, if not the
+    model's head alone.
     """
     ids_N = read_ids(tokens, limit)
     protocol = choose(model, len(ids_N) - 1, length=length, batch=batch, carry=carry, stride=stride, memory=memory)
     reader, nats = _reader(model, memory), 0.0
     with reading(reader):
-        for _, nats_BS in _read(reader, ids_N, protocol, on_batch):
+        for _, nats_BS in _read(reader, ids_N, protocol, on_batch, scorer):
             nats += float(nats_BS.sum(dtype=torch.float64))
     targets = len(ids_N) - 1
     return Score(nats, targets, *count(tokens if isinstance(tokens, Tokens) else ids_N, targets, tokenizer))
@@ -133,17 +136,22 @@ def _reader(model: Model, memory: int | None) -> Model:
 
 
 def _read(
-    model: Model, ids_N: Ids, protocol: EvaluationProtocol, on_batch: OnBatch | None
+    model: Model,
+    ids_N: Ids,
+    protocol: EvaluationProtocol,
+    on_batch: OnBatch | None,
+    scorer: Scorer | None = None,
 ) -> Iterator[tuple[Rows, Float[Tensor, "B S"]]]:
     """Rows, and the nats of each of their targets; 0 where there is none."""
     device = next(model.parameters()).device
     done, state = 0, None
-    for rows in protocol.rows(ids_N):
-        h_BLD, state = model(rows.inputs_BL.to(device), state if protocol.carry and not rows.fresh else None)
-        yield rows, model.head.nats(h_BLD[:, -rows.targets_BS.shape[1] :], rows.targets_BS.to(device))
-        done += rows.count
-        if on_batch:
-            on_batch(done, len(ids_N) - 1)
+    with (scorer or Scorer()).on(model) as nats:
+        for rows in protocol.rows(ids_N):
+            h_BLD, state = model(rows.inputs_BL.to(device), state if protocol.carry and not rows.fresh else None)
+            yield rows, nats(h_BLD[:, -rows.targets_BS.shape[1] :], rows)
+            done += rows.count
+            if on_batch:
+                on_batch(done, len(ids_N) - 1)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pydantic import Field, NonNegativeInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sublayer.generation.engine import MakeReader
 from sublayer.generation.prompts import Rows
 from sublayer.generation.reader import read_prompts
 from sublayer.generation.request import GenerationRequest
@@ -60,6 +61,7 @@ def beam_search(
     eos: int | None = None,
     source: Rows | None = None,
     native: bool = True,
+    reader: MakeReader | None = None,
     on_step: Callable[[int], object] = lambda written: None,
 ) -> list[list[Hypothesis]]:
     """For each prompt up to `search.width` texts, the best first: those that met a stop, or have `tokens` ids.
@@ -71,16 +73,16 @@ def beam_search(
         return [[Hypothesis([], 0.0, 0.0)] for _ in task.prompts.rows]
     rows = [BeamRow(prompt, search or Beam(), task.stops, tokens) for prompt in task.prompts.rows]
     with torch.inference_mode():
-        reader = read_prompts(task, native)
+        texts = reader(task) if reader else read_prompts(task, native)
         while live := [row for row in rows if row.growing]:
             on_step(len(live[0].growing[0][0]))
-            log_probs_NV = F.log_softmax(reader.scores_BV, dim=-1, dtype=torch.float64)
+            log_probs_NV = F.log_softmax(texts.scores_BV, dim=-1, dtype=torch.float64)
             steps = _grow(live, log_probs_NV)
             if steps:
                 origins_N, tokens_N = torch.tensor(steps, device=log_probs_NV.device).T
                 if origins_N.tolist() != list(range(len(log_probs_NV))):
-                    reader.select(origins_N)
-                reader.read(tokens_N)
+                    texts.select(origins_N)
+                texts.read(tokens_N)
     return [row.best() for row in rows]
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
 from sublayer.generation.prompts import Prompts, Rows
-from sublayer.generation.reader import read_prompts
+from sublayer.generation.reader import Reader, read_prompts
 from sublayer.generation.request import GenerationRequest
 from sublayer.generation.sampling import Sampling, pick
 from sublayer.generation.stop import Stop, WrittenText
 from sublayer.runs.wording import plural
 
 OnStep = Callable[[int], object]
+MakeReader = Callable[[GenerationRequest], Reader]
 THINNING = 0.25
 """Share of finished rows from which on it pays to copy the others into a smaller batch."""
 
@@ -32,17 +34,18 @@ def generate(
     eos: int | None = None,
     source: Rows | None = None,
     native: bool = True,
+    reader: MakeReader | None = None,
     on_step: OnStep = lambda written: None,
 ) -> list[list[int]]:
     """What the model writes after each prompt: up to `tokens` ids, without the prompt and the stop sequence.
 
     seed: row n draws by seed + n, or by the n-th of several seeds; alone or in a batch, the same seed writes the same.
     stop: ids, and sequences of ids, that end a text. source: what an encoder-decoder reads first, a row each.
-    native: whether decoders on a CPU may use the step in C, where it serves them. on_step: called with the number of
-    ids that each unfinished row has.
+    native: whether decoders on a CPU may use the step in C, where it serves them. reader: makes what reads and scores,
+    if that is more than the model. on_step: called with the number of ids that each unfinished row has.
     """
     writing = Writing(
-        GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native
+        GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native, reader
     )
     for written in itertools.count(1):
         if writing.done:
@@ -63,6 +66,7 @@ def stream(
     eos: int | None = None,
     source: Rows | None = None,
     native: bool = True,
+    reader: MakeReader | None = None,
 ) -> Iterator[list[list[int]]]:
     """`generate`, as it writes: at each step the new ids of each row, which add up to what `generate` returns.
 
@@ -70,7 +74,7 @@ def stream(
     """
     # Not in the generator: errors are raised at the call, not at the first step.
     writing = Writing(
-        GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native
+        GenerationRequest.of(model, prompts, tokens, stop, eos, source), sampling or Sampling(), seed, native, reader
     )
     return _steps(writing)
 
@@ -86,7 +90,12 @@ class Writing:
 
     @torch.inference_mode()
     def __init__(
-        self, request: GenerationRequest, sampling: Sampling, seed: int | Sequence[int] = 0, native: bool = True
+        self,
+        request: GenerationRequest,
+        sampling: Sampling,
+        seed: int | Sequence[int] = 0,
+        native: bool = True,
+        reader: MakeReader | None = None,
     ) -> None:
         self.sampling = sampling
         self.texts = [WrittenText(request.stops, request.tokens) for _ in request.prompts.rows]
@@ -95,7 +104,8 @@ class Writing:
         generators = _generators(seed, len(self.texts))
         self._generators = None if sampling.greedy else generators
         self._seen_BV = None if sampling.repetition == 1 else _seen(request.prompts, request.model.config.vocab)
-        self.reader = read_prompts(request, native) if request.tokens else None
+        make = reader or partial(read_prompts, native=native)
+        self.reader = make(request) if request.tokens else None
 
     @property
     def done(self) -> bool:
