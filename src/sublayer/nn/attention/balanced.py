@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -10,6 +11,9 @@ from sublayer.nn.attention.kernel import attend
 from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
+
+LEVELS = 2**12
+"""Steps by which nearness is told apart: tokens that are equal but for rounding are equally near, wherever they stand."""
 
 
 def balanced(
@@ -47,6 +51,11 @@ def nearest(
     to_BHLC: Float[Tensor, "B H L C"], valid_BL: Bool[Tensor, "#B L"] | None, window: int
 ) -> Int[Tensor, "B H C W"]:
     """The tokens nearest to each centroid, in the order of the text; padding only where there are no others."""
+    level_BHLC = (to_BHLC * LEVELS).round().long()
     if valid_BL is not None:
-        to_BHLC = to_BHLC.masked_fill(~valid_BL[:, None, :, None], -2)  # below every product of unit vectors
-    return to_BHLC.transpose(-1, -2).topk(window, dim=-1).indices.sort(dim=-1).values
+        level_BHLC = level_BHLC.masked_fill(~valid_BL[:, None, :, None], -2 * LEVELS)
+    length = level_BHLC.shape[2]
+    # Of equal ones the first. A number for each token, since `topk` chooses among equal ones as it likes.
+    earlier_L1 = torch.arange(length - 1, -1, -1, device=to_BHLC.device)[:, None]
+    rank_BHCL = (level_BHLC * length + earlier_L1).transpose(-1, -2)
+    return rank_BHCL.topk(window, dim=-1).indices.sort(dim=-1).values

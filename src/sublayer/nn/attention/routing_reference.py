@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sublayer.nn.attention.balanced import LEVELS
 from sublayer.nn.attention.buckets import Grid, Hashed
 
 
@@ -51,8 +52,10 @@ def both_ways(
         real = _real(valid_BL, b, q_BHLK.shape[2])
         found: dict[int, list[Tensor]] = {i: [] for i in real}
         for c in range(to_query_BHLC.shape[-1]):
-            queries = sorted(real, key=lambda i: -float(to_query_BHLC[b, h, i, c]))[:window]
-            keys = sorted(real, key=lambda i: -float(to_key_BHLC[b, h, i, c]))[:window]
+            queries, keys = (
+                sorted(real, key=lambda i: (-round(float(to_BHLC[b, h, i, c]) * LEVELS), i))[:window]
+                for to_BHLC in (to_query_BHLC, to_key_BHLC)
+            )
             for i in queries:
                 y_K = attend(q_BHLK[b, h, i], [k_BHLK[b, h, j] for j in keys], [v_BHLK[b, h, j] for j in keys])
                 found[i].append(y_K)
