@@ -23,9 +23,9 @@ from sublayer.nn.scene import Scene
 class Parallel(Part):
     """Σ_n part_n(x).
 
-    Attention's output is a sum over its heads, y = Σ_h head_h(x) W_h, so attentions side by side are one attention whose
-    heads are of several kinds: some local, some routed (Roy et al. 2021). Attention beside a feed-forward is the layer
-    of GPT-J and PaLM. Each part has an output bias of its own, where one would do.
+    Attention's output is a sum over its heads, y = Σ_h head_h(x) W_h, so attentions side by side are one attention
+    whose heads are of several kinds: some local, some routed (Roy et al. 2021). Attention beside a feed-forward is the
+    layer of GPT-J and PaLM. Each part has an output bias of its own, where one would do.
 
     A position that acts inside attention is used by the parts that can; at least one must.
     """
@@ -43,7 +43,7 @@ class Parallel(Part):
         @classmethod
         def _named(cls, parts: dict[str, Part.Config]) -> dict[str, Part.Config]:
             for name, part in parts.items():
-                if not name.isidentifier() or hasattr(nn.ModuleDict, name) or name in cls.model_fields or name == "kind":
+                if not name.isidentifier() or hasattr(nn.ModuleDict, name) or name in ("kind", *cls.model_fields):
                     raise ValueError(f"{name!r} cannot be the name of a part; use a word such as local or routed")
                 if part.needs_source:
                     raise ValueError(f"{name}: {part.tag} reads a source; give it a letter of its own in the layout")
@@ -216,8 +216,10 @@ class Parallel(Part):
 
 
 def _summed(found: list[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
-    outputs, states = zip(*found, strict=True)
-    return sum(outputs[1:], outputs[0]), _joined(list(states))
+    y_BLD = found[0][0]
+    for more_BLD, _ in found[1:]:
+        y_BLD = y_BLD + more_BLD
+    return y_BLD, _joined([state for _, state in found])
 
 
 def _joined(states: list[Any]) -> tuple[Any, ...] | None:

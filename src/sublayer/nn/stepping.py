@@ -16,6 +16,7 @@ def after_step(model: nn.Module, step: int, add_up: Callable[[Tensor], object] |
     all processes."""
     for module in model.modules():
         if (told := getattr(module, "after_step", None)) is not None:
-            for one in getattr(module, "sums", ()) if add_up is not None else ():
-                add_up(one)
+            if add_up is not None:
+                for one in getattr(module, "sums", ()):
+                    add_up(one)
             told(step)

@@ -13,7 +13,7 @@ from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
 
 LEVELS = 2**12
-"""Steps by which nearness is told apart: tokens that are equal but for rounding are equally near, wherever they stand."""
+"""Steps of nearness. Tokens that are alike are equally near wherever they stand, whatever the last bits are."""
 
 
 def balanced(
@@ -36,9 +36,7 @@ def balanced(
         real_BHCW = scene.valid_BL[:, None, None].expand(*key_BHCW.shape[:3], -1).gather(-1, key_BHCW)
         seen = Sight(real_BHCW.flatten(0, 1)[:, :, None])
     # Each centroid is a head of its own.
-    q, k, v = (
-        take(x, at).flatten(0, 1) for x, at in ((q_BHLK, query_BHCW), (k_BHLK, key_BHCW), (v_BHLK, key_BHCW))
-    )
+    q, k, v = (take(x, at).flatten(0, 1) for x, at in ((q_BHLK, query_BHCW), (k_BHLK, key_BHCW), (v_BHLK, key_BHCW)))
     y_BHCWK = attend(q, k, v, seen, NoPosition(), scene, dropout=dropout).unflatten(0, q_BHLK.shape[:2])
     at_BHXK = query_BHCW.flatten(2)[..., None].expand(-1, -1, -1, v_BHLK.shape[-1])
     total_BHLK = v_BHLK.new_zeros(v_BHLK.shape).scatter_add(2, at_BHXK, y_BHCWK.flatten(2, 3))

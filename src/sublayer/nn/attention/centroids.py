@@ -18,11 +18,12 @@ class Centroids(nn.Module):
 
     with C centroids and n vectors in the step (Roy et al. 2021, section 4.1; Σ there is not divided by n). The first m
     are random and as heavy as one step, so that centroids are the mean of all steps until these are about 1/(1 − λ).
-    A centroid that had nothing nearest to it in a step is put on a vector of that step; the paper leaves it where it is.
+    A centroid that was nearest to nothing in a step is put on a vector of that step, beginning with those that are far
+    from all; the paper leaves it where it is.
 
-    The means are part of checkpoints. Nothing moves in evaluation, nor within a step: what a step collects is applied by
-    `after_step`, and summed over processes before. A stack that computes activations twice collects everything twice,
-    which changes nothing, since only C/n Σ counts.
+    The means are part of checkpoints. Nothing moves in evaluation, nor within a step: what a step collects is summed
+    over processes, then applied by `after_step`. A stack that computes activations twice collects everything twice,
+    which changes nothing, since C/n Σ stays the same.
     """
 
     mean_HCK: Tensor

@@ -34,12 +34,14 @@ class Routing(Looking):
     which meet. A token that several centroids take has the mean of what it gets there, one that none takes has zeros.
 
     Looking back deviates from the paper, where centroids choose among all tokens, so that later tokens decide whether
-    earlier ones are chosen. Here each token by itself belongs to the nearest centroid, and sees the last `window` tokens
-    before it in that cluster. So the result does not depend on later tokens, on where segments are cut, or on padding,
-    and the state is the last tokens of every cluster. Clusters are not of equal size; the work is, since the window is.
+    earlier ones are chosen. Here each token by itself belongs to the nearest centroid, and sees the last `window`
+    tokens before it in that cluster. So the result does not depend on later tokens, on where segments are cut, or on
+    padding, and the state is the last tokens of every cluster. Clusters differ in size, but no query sees more than
+    `window` tokens.
 
-    Looking back, queries are their own keys, as the paper recommends. A token sees itself only if it is the first of its
-    cluster: its own score would be the highest of all. The authors let it, and do not divide scores by √K.
+    Looking back, queries are their own keys, as the paper recommends. A token sees itself only if it is the first of
+    its cluster, since its own score would be the highest of all; the authors' code lets it. That code does not divide
+    the scores of normalised vectors by √K, either. No position acts on routed heads; in that code one does.
     """
 
     class Config(Looking.Config, tag="routing"):
@@ -141,8 +143,8 @@ class Routing(Looking):
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Hashed | None = None
     ) -> tuple[Float[Tensor, "B L D"], Hashed | None]:
         *qk, v_BLZ = self.project(x_BLD).chunk(self.config._projections, dim=-1)
-        heads = [split_heads(x, self.heads) for x in (qk[0], qk[-1], v_BLZ)]
-        y_BHLK, after = self.attend(*heads, scene, state)
+        q_BHLK, k_BHLK, v_BHLK = (split_heads(x, self.heads) for x in (qk[0], qk[-1], v_BLZ))
+        y_BHLK, after = self.attend(q_BHLK, k_BHLK, v_BHLK, scene, state)
         return self.output(join_heads(y_BHLK)), after
 
     def attend(
@@ -162,12 +164,9 @@ class Routing(Looking):
     def _dropout(self) -> float:
         return self.config.dropout if self.training else 0.0
 
-    def _back(
-        self, q_BHLK: Tensor, v_BHLK: Tensor, scene: Scene, state: Hashed | None
-    ) -> tuple[Tensor, Hashed]:
+    def _back(self, q_BHLK: Tensor, v_BHLK: Tensor, scene: Scene, state: Hashed | None) -> tuple[Tensor, Hashed]:
         k_BHLK = q_BHLK * self.head_dim**-0.5
-        near_BHL, cluster_BHL = self.centroids(k_BHLK).max(-1)
-        self.centroids.collect(k_BHLK, near_BHL, cluster_BHL, scene.valid_BL)
+        cluster_BHL = self._near(k_BHLK, scene).argmax(-1)
         past = Hashed.empty(k_BHLK, v_BHLK, 1, self.grid) if state is None else state
         code_BH1L, after = enter(past, k_BHLK, v_BHLK, cluster_BHL[:, :, None], scene.valid_BL, self.grid)
         if paths.slow():
@@ -175,13 +174,19 @@ class Routing(Looking):
         return look_back(q_BHLK, k_BHLK, v_BHLK, code_BH1L, past, self.grid, self._dropout), after
 
     def _both_ways(self, q_BHLK: Tensor, k_BHLK: Tensor, v_BHLK: Tensor, scene: Scene) -> Tensor:
-        scale, to = self.head_dim**-0.5, []
-        for x_BHLK in (q_BHLK * scale, k_BHLK * scale):
-            to.append(self.centroids(x_BHLK))
-            self.centroids.collect(x_BHLK, *to[-1].max(-1), scene.valid_BL)
+        scale, window = self.head_dim**-0.5, self.config.window
+        to_query_BHLC, to_key_BHLC = (self._near(x_BHLK * scale, scene) for x_BHLK in (q_BHLK, k_BHLK))
         if paths.slow():
-            return reference.both_ways(q_BHLK, k_BHLK * scale, v_BHLK, *to, scene.valid_BL, self.config.window)
-        return balanced(q_BHLK, k_BHLK, v_BHLK, *to, scene, self.config.window, self._dropout)
+            near = to_query_BHLC, to_key_BHLC, scene.valid_BL
+            return reference.both_ways(q_BHLK, k_BHLK * scale, v_BHLK, *near, window)
+        return balanced(q_BHLK, k_BHLK, v_BHLK, to_query_BHLC, to_key_BHLC, scene, window, self._dropout)
+
+    def _near(self, x_BHLK: Tensor, scene: Scene) -> Tensor:
+        """How near each token is to each centroid; in training also what the centroids learn of it."""
+        near_BHLC = self.centroids(x_BHLK)
+        nearest_BHL, cluster_BHL = near_BHLC.max(-1)
+        self.centroids.collect(x_BHLK, nearest_BHL, cluster_BHL, scene.valid_BL)
+        return near_BHLC
 
 
 def normalised(x_BHLK: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L K"]:
