@@ -12,9 +12,6 @@ from sublayer.nn.attention.pattern import Sight
 from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
 
-LEVELS = 2**12
-"""Steps of nearness. Tokens that are alike are equally near wherever they stand, whatever the last bits are."""
-
 
 def balanced(
     q_BHLK: Float[Tensor, "B H L K"],
@@ -45,14 +42,19 @@ def balanced(
     return total_BHLK / taken_BHL.clamp(min=1)[..., None]
 
 
+def levels(dtype: torch.dtype) -> int:
+    """Steps of nearness. Tokens that are alike are equally near wherever they stand, whatever the last bits are."""
+    return 2 ** (torch.finfo(dtype).bits // 2)
+
+
 def nearest(
     to_BHLC: Float[Tensor, "B H L C"], valid_BL: Bool[Tensor, "#B L"] | None, window: int
 ) -> Int[Tensor, "B H C W"]:
     """The tokens nearest to each centroid, in the order of the text; padding only where there are no others."""
-    level_BHLC = (to_BHLC * LEVELS).round().long()
+    length, most = to_BHLC.shape[2], levels(to_BHLC.dtype)
+    level_BHLC = (to_BHLC * most).round().long()
     if valid_BL is not None:
-        level_BHLC = level_BHLC.masked_fill(~valid_BL[:, None, :, None], -2 * LEVELS)
-    length = level_BHLC.shape[2]
+        level_BHLC = level_BHLC.masked_fill(~valid_BL[:, None, :, None], -2 * most)
     # Of equal ones the first. A number for each token, since `topk` chooses among equal ones as it likes.
     earlier_L1 = torch.arange(length - 1, -1, -1, device=to_BHLC.device)[:, None]
     rank_BHCL = (level_BHLC * length + earlier_L1).transpose(-1, -2)

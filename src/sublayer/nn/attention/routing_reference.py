@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sublayer.nn.attention.balanced import LEVELS
+from sublayer.nn.attention.balanced import levels
 from sublayer.nn.attention.buckets import Grid, Hashed
 
 
@@ -47,13 +47,13 @@ def both_ways(
     window: int,
 ) -> Float[Tensor, "B H L K"]:
     """Each centroid takes the queries and the keys nearest to it; a query has the mean over those that took it."""
-    y_BHLK = torch.zeros_like(v_BHLK)
+    y_BHLK, most = torch.zeros_like(v_BHLK), levels(to_key_BHLC.dtype)
     for b, h in _heads(q_BHLK):
         real = _real(valid_BL, b, q_BHLK.shape[2])
         found: dict[int, list[Tensor]] = {i: [] for i in real}
         for c in range(to_query_BHLC.shape[-1]):
             queries, keys = (
-                sorted(real, key=lambda i: (-round(float(to_BHLC[b, h, i, c]) * LEVELS), i))[:window]
+                sorted(real, key=lambda i: (-round(float(to_BHLC[b, h, i, c]) * most), i))[:window]
                 for to_BHLC in (to_query_BHLC, to_key_BHLC)
             )
             for i in queries:
