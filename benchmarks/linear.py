@@ -12,6 +12,7 @@ projection leaves them, and the same gradient; no one's projections are timed. T
   to one, naive_chunk_simple_gla with retention's fading, naive_chunk_gated_delta_rule. They are meant as plain code to
   test kernels for GPUs with, which do not run here.
 - performer-pytorch, causal, 256 features, without its CUDA extension.
+- Routing attention, looking back and both ways, beside routing-transformer's: routed.py describes them.
 
 Large arrays come from the system page by page, which costs more than what is computed from them: `--huge-pages` lets
 PyTorch ask for large pages, for all contestants.
@@ -32,6 +33,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import harness
+import routed
 import torch
 from cyclopts import App, Parameter
 from passes import (
@@ -83,6 +85,7 @@ GOALS: tuple[tuple[str, str, int, float], ...] = (
     (LINEAR, FLA_LINEAR, 4096, 1.0),
     (RETENTION, FLA_RETENTION, 4096, 1.0),
     (DELTA, FLA_DELTA, 4096, 1.0),
+    *routed.GOALS,
 )
 
 app = App(help_flags=["--help"], version_flags=[])
@@ -170,10 +173,12 @@ PEERS = {
     FLA_DELTA: fla_delta,
     PERFORMER_PYTORCH: performer_pytorch,
 }
-NAMES = (DENSE, *KERNELS, *TWINS, FLA_LINEAR, FLA_RETENTION, FLA_DELTA, PERFORMER_PYTORCH)
+NAMES = (DENSE, *KERNELS, *TWINS, FLA_LINEAR, FLA_RETENTION, FLA_DELTA, PERFORMER_PYTORCH, *routed.NAMES)
 
 
 def build(name: str, length: int) -> Callable[[], None]:
+    if name in routed.NAMES:
+        return pass_of(routed.attend(name, length), length)
     return pass_of(PEERS[name](length) if name in PEERS else ours(name, length), length)
 
 
@@ -202,6 +207,7 @@ def judged(races: dict[int, harness.Race], memory: dict[int, dict[str, list[int]
     table = Table("goal", "measured", "wanted", "", title="goals")
     judge_speed(table, GOALS, races)
     judge_growth(table, (name for name in KERNELS if name != OURS), races, memory)
+    judge_growth(table, routed.OURS, races, memory, routed.MOST_EXPONENT)
     return table
 
 
@@ -237,11 +243,12 @@ def main(
     """
     console = Console(width=None if Console().is_terminal else 140)
     torch.set_num_threads(1)
-    machine = harness.fingerprint("fla-core", "performer-pytorch")
+    machine = harness.fingerprint("fla-core", "performer-pytorch", *routed.PACKAGES)
     races: dict[int, harness.Race] = {}
     taken: dict[int, dict[str, list[int]]] = {}
     for length in lengths:
         names = [name for name in NAMES if any(wanted in name for wanted in only.split(","))]
+        names = [name for name in names if name not in routed.MISSING]
         names = [name for name in names if length <= LONGEST.get(name, length)]
         races[length] = measure(build, length, names, repeats, seconds, console)
         taken |= {length: measure_memory(__file__, length, names, console)} if memory else {}

@@ -59,6 +59,8 @@ def _named(default: Any) -> Any:
     """A default as it is typed: a kind by its name alone where nothing else is given, as in `window`."""
     if isinstance(default, tuple):
         return [_named(one) for one in default]
+    if isinstance(default, dict):
+        return {name: _named(one) for name, one in default.items()}
     if not isinstance(default, Config):
         return default
     given = {name: _named(getattr(default, name)) for name in sorted(default.model_fields_set - {"kind"})}

@@ -3,6 +3,6 @@
 Importing any of it imports every subpackage, so that each kind is in its family's registry before a config is read.
 """
 
-from sublayer.nn import attention, embedding, feedforward, memory, model, position, residual, stack
+from sublayer.nn import attention, embedding, feedforward, memory, model, parallel, position, residual, stack
 
-__all__ = ["attention", "embedding", "feedforward", "memory", "model", "position", "residual", "stack"]
+__all__ = ["attention", "embedding", "feedforward", "memory", "model", "parallel", "position", "residual", "stack"]

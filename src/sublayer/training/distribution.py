@@ -67,6 +67,11 @@ class World:
         dist.all_reduce(total)
         return float(total) / self.size
 
+    def add_up(self, value: Tensor) -> None:
+        """Replace it by its sum over all processes."""
+        if self.many:
+            dist.all_reduce(value)
+
     def agree(self, value: Any) -> Any:
         """The first process's value; for what depends on its clock or its files."""
         shared = [value]

@@ -100,7 +100,7 @@ def take_step(trainee: Trainee, config: TrainConfig, world: World, rate: float) 
     trainee.optimizer.step()
     trainee.optimizer.zero_grad(set_to_none=True)
     progress.step += 1
-    after_step(trainee.model, progress.step)
+    after_step(trainee.model, progress.step, world.add_up)
     return losses, world.plain(norm)
 
 

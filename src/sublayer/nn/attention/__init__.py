@@ -8,6 +8,7 @@ from sublayer.nn.attention.lsh import Lsh
 from sublayer.nn.attention.memory_compressed import MemoryCompressed
 from sublayer.nn.attention.multihead import MultiHead
 from sublayer.nn.attention.pattern import Causal, Full, Pattern, Window
+from sublayer.nn.attention.routing import Routing
 from sublayer.nn.attention.span import AdaptiveSpan, FullSpan, Span
 
 from sublayer.nn.attention import native, banded  # isort: skip  (fast paths, asked in this order)
@@ -26,6 +27,7 @@ __all__ = [
     "MemoryCompressed",
     "MultiHead",
     "Pattern",
+    "Routing",
     "Softmax",
     "Span",
     "View",

@@ -14,6 +14,9 @@ from torch.nn import functional as F
 from sublayer.nn.attention.buckets import Grid, Hashed
 from sublayer.nn.attention.tiled import HIDDEN, ITSELF, NOWHERE, Tiled, Tiles, near
 
+BUCKETS = "attention within buckets"
+"""The job of paths that do what `by_tiles` does, with the same arguments."""
+
 
 def by_tiles(
     q_BHLK: Float[Tensor, "B H L K"],
@@ -73,11 +76,11 @@ def by_slots(
 
     query_BHLR = grid.labels(code_BHRL.transpose(2, 3))
     old_BHLXR = grid.labels(take(past.code.buffer, key_BHLX))
-    met_BHLXR = near(query_BHLR[..., None, :], old_BHLXR)
+    met_BHLXR = near(query_BHLR[..., None, :], old_BHLXR, grid.reach)
     own_round_BHLTR = met_BHLXR.unflatten(3, (-1, T)).diagonal(0, 3, 5)
     seen_BHLX = own_round_BHLTR.transpose(3, 4).flatten(3).bool() & found_BHLX
     among_LL = torch.ones(L, L, dtype=torch.bool, device=q_BHLK.device).tril()
-    seen_BHLL = near(query_BHLR[:, :, :, None], query_BHLR[:, :, None]).any(-1) & among_LL
+    seen_BHLL = near(query_BHLR[:, :, :, None], query_BHLR[:, :, None], grid.reach).any(-1) & among_LL
 
     wide = torch.promote_types(q_BHLK.dtype, torch.float32)
     # From the buffers: what they hold would be copied to be indexed.

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from sublayer.nn.state import Growing, PartState
 
-CHUNKS = 2**19
-"""Chunks of a bucket that labels of 32 bits tell apart; at 64 tokens each, 33 million tokens in one bucket."""
+LABELS = 2**29
+"""Labels of all buckets together: few enough that twice as many fit in 32 bits."""
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
@@ -32,17 +32,20 @@ class Grid:
     """Buckets of a round, tokens of a chunk, and whether chunks are counted among earlier tokens alone.
 
     A token's code is bucket · span + order, `order` being its rank in the bucket (causal), or its index in the sorted
-    text. code // chunk is its label: where two labels differ by 0 or 1, the tokens share a bucket and their chunks are
-    the same or neighbours.
+    text. code // chunk is its label: where that of a query is greater than that of a key by 0 … reach, the tokens share
+    a bucket, and the key's chunk is the query's or one of the `reach` before it.
     """
 
     buckets: int
     chunk: int
     causal: bool
+    reach: int = 1
+    """Chunks that a query sees before its own."""
 
     @property
     def span(self) -> int:
-        return self.chunk * CHUNKS
+        """Codes of a bucket; with 32 buckets and chunks of 64 tokens, a bucket has room for a billion tokens."""
+        return self.chunk * (LABELS // (self.buckets + 2))
 
     @property
     def padding(self) -> int:
@@ -52,7 +55,7 @@ class Grid:
     @property
     def seen(self) -> int:
         """Tokens of a bucket that a later query may see."""
-        return 2 * self.chunk
+        return (self.reach + 1) * self.chunk
 
     def labels(self, code: Tensor) -> Tensor:
         return (code // self.chunk).int()
@@ -81,7 +84,7 @@ class Grid:
         """Whether the next token of its bucket would see a token."""
         bucket_BHRM = (code_BHRM // self.span).clamp(max=self.buckets - 1)
         next_BHRM = bucket_BHRM * self.span + count_BHRn.gather(-1, bucket_BHRM)
-        return (next_BHRM // self.chunk - code_BHRM // self.chunk).abs() <= 1
+        return (next_BHRM // self.chunk - code_BHRM // self.chunk).abs() <= self.reach
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ LEAST = -80.0
 """exp takes ten times as long where it underflows; of a sum of weights of which one is 1, this is nothing."""
 AT_ONCE = 2**19
 """Scores that are formed at a time, so that the passes over them stay in the processor's cache."""
-NOWHERE = -9
-"""Label of what stands before and after the sorted tokens."""
+NOWHERE = -(2**24)
+"""Label of what stands before and after the sorted tokens, farther from all others than any reach."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,9 @@ class Tiles:
     @property
     def size(self) -> int:
         """Sorted chunks are tiles; of those counted by rank, which begin anywhere, half is the better size."""
-        half = self.grid.causal and self.grid.chunk % 2 == 0 and self.grid.chunk >= 32
-        return min(self.grid.chunk // (2 if half else 1), self.width)
+        whole = self.grid.seen // 2
+        half = self.grid.causal and whole % 2 == 0 and whole >= 32
+        return min(whole // (2 if half else 1), self.width)
 
     @property
     def count(self) -> int:
@@ -46,7 +47,7 @@ class Tiles:
     @property
     def steps(self) -> int:
         """Tiles before a query's own."""
-        return min(-(-2 * self.grid.chunk // self.size) if self.grid.causal else 1, self.count - 1)
+        return min(-(-(self.grid.seen - 1) // self.size) if self.grid.causal else 1, self.count - 1)
 
     @property
     def seen(self) -> int:
@@ -147,10 +148,10 @@ class Tiled(torch.autograd.Function):
         return *grads, None, None, None, None
 
 
-def near(query: Tensor, key: Tensor) -> Tensor:
-    """1 where labels are of one bucket, and of the query's chunk or the one before, else 0. By arithmetic: comparisons
-    of numbers, and what is done with their outcomes, take several times as long."""
-    return ((2 * query - 1) - 2 * key).abs_().neg_().add_(2).clamp_(0, 1)
+def near(query: Tensor, key: Tensor, reach: int) -> Tensor:
+    """1 where labels are of one bucket, and of the query's chunk or one of the `reach` before, else 0. By arithmetic:
+    comparisons of numbers, and what is done with their outcomes, take several times as long."""
+    return ((2 * query - reach) - 2 * key).abs_().neg_().add_(reach + 1).clamp_(0, 1)
 
 
 def own(x_tTX: Tensor) -> Tensor:
@@ -161,7 +162,7 @@ def own(x_tTX: Tensor) -> Tensor:
 def _met(own_GP: Tensor, label_GPR: Tensor, tiles: Tiles) -> Int[Tensor, "Gn T X"]:
     """In how many rounds a key is seen; 0 if it is not seen in this one."""
     query_tT1, key_tX1 = tiles.queries(own_GP[..., None]), tiles.keys(own_GP[..., None], NOWHERE)
-    met_tTX = near(query_tT1, key_tX1.transpose(1, 2))
+    met_tTX = near(query_tT1, key_tX1.transpose(1, 2), tiles.grid.reach)
     if tiles.grid.causal:
         before_TX = torch.ones(tiles.size, tiles.seen, dtype=torch.int32, device=own_GP.device)
         met_tTX *= before_TX.tril_(tiles.seen - tiles.size)
@@ -169,7 +170,7 @@ def _met(own_GP: Tensor, label_GPR: Tensor, tiles: Tiles) -> Int[Tensor, "Gn T X
         query_tTR, key_tXR = tiles.queries(label_GPR), tiles.keys(label_GPR)
         total_tTX = torch.zeros_like(met_tTX)
         for r in range(label_GPR.shape[-1]):
-            total_tTX += near(query_tTR[..., r : r + 1], key_tXR[:, None, :, r])
+            total_tTX += near(query_tTR[..., r : r + 1], key_tXR[:, None, :, r], tiles.grid.reach)
         met_tTX *= total_tTX
     return met_tTX.to(torch.int8)
 
