@@ -51,17 +51,6 @@ typedef struct {
     int64_t private; /* floats of `room` for each thread */
 } Attention;
 
-static float largest(const float *x, int64_t W) {
-    float most[LANES];
-    int64_t k = 0;
-    for (int e = 0; e < LANES; e++) most[e] = x[0];
-    for (; k + LANES <= W; k += LANES)
-        for (int e = 0; e < LANES; e++) most[e] = MAX(most[e], x[k + e]);
-    for (; k < W; k++) most[0] = MAX(most[0], x[k]);
-    for (int e = 1; e < LANES; e++) most[0] = MAX(most[0], most[e]);
-    return most[0];
-}
-
 /* 32 bits that look random: MurmurHash3's last step. dropout.py computes the same. */
 INLINE uint32_t mixed(uint32_t x) {
     x = (x ^ (x >> 16)) * 0x85EBCA6Bu;
