@@ -10,23 +10,23 @@ from sublayer.nn.linear import widen
 from sublayer.nn.part import Part, Slot
 from sublayer.nn.scene import Scene
 
-TOKENS, DRAWS = 512, 3
+TOKENS, DRAWS = 256, 3
 
 
 @torch.no_grad()
-def approximation_error(config: Part.Config, dim: int, tokens: int = TOKENS, draws: int = DRAWS) -> float | None:
+def approximation_error(config: Part.Config, dim: int, deviation: float = 1.0) -> float | None:
     """|y − y*|/|y*|, y* by `Part.exact`, the mean of several draws; None where nothing is approximated.
 
-    Inputs are standard normal, and so are queries, keys and values of the new part, whose linear maps have weights of
-    variance 1/inputs.
+    Inputs are normal, of this deviation, and so are queries, keys and values of the new part, whose linear maps have
+    weights of variance 1/inputs.
     """
     found = []
     with torch.random.fork_rng(devices=()):
-        for seed in range(draws):
+        for seed in range(DRAWS):
             torch.manual_seed(seed)
             part = config.build(Slot(dim)).eval()
             widen(part)
-            x_1LD, scene = torch.randn(1, tokens, dim), Scene(torch.arange(tokens)[None])
+            x_1LD, scene = deviation * torch.randn(1, TOKENS, dim), Scene(torch.arange(TOKENS)[None])
             exact_1LD = part.exact(x_1LD, scene)
             if exact_1LD is None:
                 return None

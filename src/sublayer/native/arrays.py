@@ -1,9 +1,9 @@
 """Large arrays for C to write, in memory that earlier ones gave back.
 
-glibc takes an array of 32 MB or more from the system when it is made, and gives it back when it is freed; the system clears
-each page of the next one as it is first touched, which can take as long as all that C writes there. Memory of an array made
-here goes on to the next of its size once no tensor is left that shares it. Up to a gigabyte waits to be used again; `release`
-frees it. With SUBLAYER_REUSE=0, and while PyTorch's profiler counts memory, arrays are PyTorch's own.
+glibc takes an array of 32 MB or more from the system when it is made, and gives it back when it is freed; the system
+clears each page of the next one as it is first touched, which can take as long as what C does there. Memory of an array
+made here goes on to the next of its size once no tensor is left that shares it. Up to a gigabyte waits to be used
+again; `release` frees it. With SUBLAYER_REUSE=0, and while PyTorch's profiler counts memory, arrays are PyTorch's own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Sequence
 
 import numpy as np
 import torch

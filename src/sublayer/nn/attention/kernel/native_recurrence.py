@@ -1,4 +1,4 @@
-"""The recurrence in C, on a CPU faster than its twin, `chunkwise`: a chunk stays in the processor's caches, features too."""
+"""The recurrence in C, on a CPU faster than its twin, `chunkwise`: chunks and features stay in the caches."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@
     z_t = a_t z_{t−1} + k_t
     y_t = S_tᵀ q_t, divided by z_t · q_t where weights are to sum to one, or by its own root mean square
 
-q and k are features of what is given. `chunkwise` computes all tokens of a chunk at once as masked attention, and goes from chunk to chunk by the sums; its
-work is linear in the length. `one_by_one` is the recurrence as written, its slow twin.
+q and k are features of what is given. `chunkwise` computes all tokens of a chunk at once as masked attention, and goes
+from chunk to chunk by the sums; its work is linear in the length. `one_by_one` is the recurrence as written, its slow
+twin.
 """
 
 from __future__ import annotations

@@ -110,5 +110,5 @@ class RFA(Recurrent):
         own_BGM = own_BGM if terms.fade_BGL is None else own_BGM - terms.fade_BGL.cumsum(-1)
         own_BGM = own_BGM if terms.gain_BGL is None else own_BGM + terms.gain_BGL
         q_BHLZ, k_BGMZ = F.pad(q_BHLK, (0, 1), value=1.0), torch.cat([k_BGMK, own_BGM[..., None]], dim=-1)
-        unscaled_BHLZ = q_BHLZ * q_BHLZ.shape[-1] ** 0.5
-        return attend(unscaled_BHLZ, k_BGMZ, v_BGMK, view.sight, NoPosition(), view.scene)
+        q_BHLZ = q_BHLZ * q_BHLZ.shape[-1] ** 0.5  # by which attention divides
+        return attend(q_BHLZ, k_BGMZ, F.pad(v_BGMK, (0, 1)), view.sight, NoPosition(), view.scene)[..., :-1]
