@@ -13,20 +13,11 @@ projection leaves them, and the same gradient; no one's projections are timed. T
   test kernels for GPUs with, which do not run here.
 - performer-pytorch, causal, 256 features, without its CUDA extension.
 - Routing attention, looking back and both ways, beside routing-transformer's: routed.py describes them.
-
-Large arrays come from the system page by page, which costs more than what is computed from them: `--huge-pages` lets
-PyTorch ask for large pages, for all contestants.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import sys
-
-if "--huge-pages" in sys.argv:
-    os.environ["THP_MEM_ALLOC_ENABLE"] = "1"  # read by torch when it starts
-
 from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
@@ -76,7 +67,7 @@ KERNELS: dict[str, dict[str, Any]] = {
     RFA: {"kind": "rfa", "features": 64},
     GATED: {"kind": "rfa", "features": 64, "gate": True},
 }
-TWINS = tuple(f"{name}, {TWIN}" for name in (LINEAR, RETENTION, PERFORMER, RFA))
+TWINS = tuple(f"{name}, {TWIN}" for name in (LINEAR, RETENTION, DELTA, PERFORMER, RFA))
 LONGEST = {PERFORMER_PYTORCH: 1024, FLA_DELTA: 4096}
 """Where a contestant would need more memory or time than there is."""
 GOALS: tuple[tuple[str, str, int, float], ...] = (
@@ -219,7 +210,6 @@ def main(
     repeats: int = 5,
     seconds: float = 0.0,
     memory: bool = True,
-    huge_pages: bool = False,
     json_out: Path | None = None,
 ) -> None:
     """Attention in linear time beside dense, and beside other libraries'.
@@ -236,8 +226,6 @@ def main(
         Time for the rounds of one length beyond those.
     memory
         Whether peak memory is measured too.
-    huge_pages
-        Whether PyTorch asks the system for large pages.
     json_out
         Where the result goes; benchmarks/results/linear.json if not given.
     """
@@ -256,7 +244,6 @@ def main(
     console.print(judged(races, taken))
     report = {
         "machine": machine,
-        "huge pages": huge_pages,
         "lengths": dumped(races, taken),
         "goals": GOALS,
     }

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import alphabet
+import approximation
 import family
 import patterns
 import picture
@@ -57,6 +58,7 @@ def card(name: str) -> str:
         "## Cost",
         _cost(config.cost()),
         *_facts(entry, config.cost()),
+        *approximation.section(entry, config),
         *_results(name),
         "## Hyperparameters",
         f"```toml\n{config.to_toml().rstrip()}\n```",

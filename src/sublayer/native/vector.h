@@ -41,6 +41,17 @@ INLINE float sum(const float *x, int64_t W) {
     return rest;
 }
 
+INLINE float largest(const float *x, int64_t W) {
+    float most[LANES];
+    int64_t k = 0;
+    for (int e = 0; e < LANES; e++) most[e] = x[0];
+    for (; k + LANES <= W; k += LANES)
+        for (int e = 0; e < LANES; e++) most[e] = MAX(most[e], x[k + e]);
+    for (; k < W; k++) most[0] = MAX(most[0], x[k]);
+    for (int e = 1; e < LANES; e++) most[0] = MAX(most[0], most[e]);
+    return most[0];
+}
+
 /* e^x = 2^n e^r, r in ±ln2/2, e^r by its series: without a branch, so that loops of it become vector code.
    NaN stays NaN. */
 INLINE float exponential(float x) {

@@ -218,6 +218,11 @@ class Part(nn.Module):
         """Parameters that only decide how strongly tokens attend to each other: name → their rows."""
         return {}
 
+    def exact(self, x_BLD: Tensor, scene: Scene) -> Tensor | None:
+        """What it would give if it did not approximate: the exact attention, with the same weights. None where it
+        approximates nothing."""
+        return None
+
     @property
     def twin(self) -> str | None:
         """The slow, obvious implementation it is compared with; None if there is none. `nn/paths.py` switches to it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache
@@ -23,6 +23,9 @@ class Paper:
     change: Callable[..., Model.Config]
     facts: Mapping[str, int] = field(default_factory=dict)
     """Entries of the cost (`params`, `decoder_params`) that must be exact."""
+    nearer: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """For an attention that approximates another: a key, and values that bring it nearer to the exact one step by step.
+    The card has the error at each."""
 
     @property
     def summary(self) -> str:
@@ -40,7 +43,12 @@ PAPERS: dict[str, Paper] = {}
 
 
 def paper(
-    name: str, *, cite: str, parent: str | None = None, facts: Mapping[str, int] | None = None
+    name: str,
+    *,
+    cite: str,
+    parent: str | None = None,
+    facts: Mapping[str, int] | None = None,
+    nearer: Mapping[str, Sequence[Any]] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function under a name: `base: Config → Config`, or without argument where there is no parent."""
 
@@ -48,7 +56,7 @@ def paper(
         known = PAPERS.get(name)
         if known is not None and known.change.__module__ != change.__module__:
             raise ConfigError(f"paper {name!r} is already defined by {known.change.__module__}; choose another name")
-        PAPERS[name] = Paper(name, parent, cite, change, facts or {})
+        PAPERS[name] = Paper(name, parent, cite, change, facts or {}, nearer or {})
         config.cache_clear()
         return change
 

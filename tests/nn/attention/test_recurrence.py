@@ -8,10 +8,13 @@ import torch
 import sublayer
 from sublayer.nn.attention import MultiHead
 from sublayer.nn.attention.kernel import Delta, Kernel, Linear, Performer, Retention, native_recurrence, recurrence
-from sublayer.nn.attention.kernel.performer import exponents
+from sublayer.nn.attention.kernel.delta import Direction
+from sublayer.nn.attention.kernel.features import FeatureMap
+from sublayer.nn.attention.kernel.linear import EluPlusOne
+from sublayer.nn.attention.kernel.performer import Positive, Relu
 from sublayer.nn.attention.kernel.random_features import RandomMatrix, gaussian, orthogonal
 from sublayer.nn.attention.kernel.recurrence import Sums, Terms
-from sublayer.nn.attention.kernel.rfa import waves
+from sublayer.nn.attention.kernel.rfa import Waves
 from sublayer.nn.config import ConfigError
 from sublayer.nn.part import Slot
 from sublayer.nn.scene import Scene
@@ -23,34 +26,77 @@ SHAPES = {
     "one chunk": (2, 4, 2, 17, 16, 32),
     "whole chunks": (1, 2, 2, 128, 64, 64),
     "odd": (2, 4, 1, 150, 32, 16),
-    "many features": (1, 1, 1, 200, 128, 16),
 }
-"""B, H, G, L, F, K."""
+"""B, H, G, L, size of a query or key, K."""
 
 
-def given(shape, fades=True, normed=True, corrects=False, dtype=torch.float64):
-    """Terms and sums with a gradient."""
-    B, H, G, L, F, K = shape
-    torch.manual_seed(0)
-    k = torch.rand(B, G, L, F, dtype=torch.float64)
-    given = {
-        "q": torch.rand(B, H, L, F, dtype=torch.float64),
-        "k": k / k.norm(dim=-1, keepdim=True),
-        "v": torch.randn(B, G, L, K, dtype=torch.float64),
-        "fade": -0.3 * torch.rand(B, G, L, dtype=torch.float64) if fades else None,
-        "strength": torch.rand(B, G, L, dtype=torch.float64) if corrects else None,
-        "s": torch.randn(B, G, F, K, dtype=torch.float64),
-        "z": torch.rand(B, G, F, dtype=torch.float64) if normed else None,
+class Squares(FeatureMap):
+    def __call__(self, x_BHLK):
+        return x_BHLK.square()
+
+
+KINDS = {
+    "sums": {},
+    "weights": {"normed": True},
+    "fading sums of a given size": {"fades": True, "eps": 0.1},
+    "fading weights": {"fades": True, "normed": True, "gains": True},
+    "at least": {"normed": True, "least": True},
+    "delta rule": {"corrects": True},
+    "gated delta rule": {"corrects": True, "fades": True, "eps": 0.1, "features": Direction},
+    "elu": {"normed": True, "features": EluPlusOne},
+    "relu": {"normed": True, "gains": True, "features": Relu},
+    "exponentials": {"normed": True, "gains": True, "features": Positive},
+    "fading waves": {"normed": True, "fades": True, "gains": True, "least": True, "features": Waves},
+    "a map that C does not know": {"normed": True, "features": Squares},
+}
+DRAWN = 48
+"""Rows of vectors; more than there are tokens in a chunk of "one chunk", and no multiple of 64."""
+
+
+def given(shape, kind, dtype=torch.float64):
+    """Terms and sums by name, with a gradient."""
+    asked = KINDS[kind]
+    (B, H, G, L, X, K), features = shape, asked.get("features")
+    drawn = features in (Relu, Positive, Waves)
+    F = X if not drawn else 2 * DRAWN if features is Waves else DRAWN
+    generator = torch.Generator().manual_seed(0)
+    positive = lambda *size: torch.rand(size, generator=generator, dtype=torch.float64)  # noqa: E731
+    signed = lambda *size: torch.randn(size, generator=generator, dtype=torch.float64)  # noqa: E731
+    draw, k = (signed, signed(B, G, L, X)) if features else (positive, positive(B, G, L, X))
+    found = {
+        "q_BHLX": draw(B, H, L, X),
+        "k_BGLX": k if features else k / k.norm(dim=-1, keepdim=True),
+        "v_BGLK": signed(B, G, L, K),
+        "s_BGFK": signed(B, G, F, K),
+        "w_GFK": 0.3 * signed(G, DRAWN, X) if drawn else None,
+        "fade_BGL": -0.3 * positive(B, G, L) if "fades" in asked else None,
+        "gain_BGL": -positive(B, G, L) if "gains" in asked else None,
+        "strength_BGL": positive(B, G, L) if "corrects" in asked else None,
+        "least_BGL": 5 * positive(B, G, L) if "least" in asked else None,
+        "z_BGF": positive(B, G, F) if "normed" in asked else None,
     }
-    return [None if x is None else x.to(dtype).requires_grad_() for x in given.values()]
+    if (gain_BGL := found["gain_BGL"]) is not None:
+        gain_BGL[0, :, 2:5] = gain_BGL[-1, :, -3:] = -torch.inf
+    found = {name: None if x is None else x.to(dtype).requires_grad_() for name, x in found.items()}
+    top_BG = positive(B, G).to(dtype) if features is Positive else None
+    return found, {"features": features and (lambda w: features(w)), "eps": asked.get("eps"), "top_BG": top_BG}
+
+
+def pair_of(inputs):
+    found, asked = inputs
+    sums = Sums(found["s_BGFK"], found["z_BGF"], asked["top_BG"])
+    names = ("q_BHLX", "k_BGLX", "v_BGLK", "fade_BGL", "gain_BGL", "strength_BGL", "least_BGL")
+    features = asked["features"] and asked["features"](found["w_GFK"])
+    return Terms(**{name: found[name] for name in names}, features=features, eps=asked["eps"]), sums
 
 
 def results(form, inputs):
     """Outputs, and the gradient of all inputs by all outputs."""
-    y, weight, after = form(Terms(*inputs[:5]), Sums(*inputs[5:]))
-    outputs = [x for x in (y, weight, after.s_BGFK, after.z_BGF) if x is not None]
+    y, after = form(*pair_of(inputs))
+    outputs = [x for x in (y, after.s_BGFK, after.z_BGF, after.top_BG) if x is not None]
     total = sum((x * torch.arange(x.numel(), dtype=torch.float64).cos().view_as(x).to(x.dtype)).sum() for x in outputs)
-    return [x.detach() for x in outputs] + list(torch.autograd.grad(total, [x for x in inputs if x is not None]))
+    wanted = [x for x in inputs[0].values() if x is not None]
+    return [x.detach() for x in outputs] + list(torch.autograd.grad(total, wanted))
 
 
 def assert_alike(found, expected, tolerance):
@@ -59,50 +105,49 @@ def assert_alike(found, expected, tolerance):
         torch.testing.assert_close(ours.double() / size, theirs / size, atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("corrects", [False, True], ids=["adds", "delta rule"])
-@pytest.mark.parametrize("fades", [False, True], ids=["stays", "fades"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_chunks_are_the_recurrence(shape, fades, corrects):
-    inputs = given(shape, fades, normed=not corrects, corrects=corrects)
+def test_chunks_are_the_recurrence(shape, kind):
+    inputs = given(shape, kind)
     assert_alike(results(recurrence.chunkwise, inputs), results(recurrence.one_by_one, inputs), 1e-11)
 
 
-@pytest.mark.parametrize("normed", [False, True], ids=["sums", "weights"])
-@pytest.mark.parametrize("fades", [False, True], ids=["stays", "fades"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_c_is_its_twin(shape, fades, normed, monkeypatch):
+def test_c_is_its_twin(shape, kind, monkeypatch):
     monkeypatch.setattr(native_recurrence, "WORTH", 0)
-    inputs = given(shape, fades, normed, dtype=torch.float32)
-    assert native_recurrence.serves(Terms(*inputs[:5]), Sums(*inputs[5:]))
-    expected = results(recurrence.chunkwise, given(shape, fades, normed))
-    assert_alike(results(native_recurrence.run, inputs), expected, 1e-5)
+    inputs = given(shape, kind, torch.float32)
+    assert native_recurrence.serves(*pair_of(inputs))
+    assert_alike(results(native_recurrence.run, inputs), results(recurrence.chunkwise, given(shape, kind)), 1e-5)
 
 
-def test_c_does_not_depend_on_the_number_of_threads():
-    inputs, before = given(SHAPES["odd"], dtype=torch.float32), torch.get_num_threads()
+@pytest.mark.parametrize("kind", ["gated delta rule", "fading waves"])
+def test_c_does_not_depend_on_the_number_of_threads(kind):
+    inputs, before = given(SHAPES["one chunk"], kind, torch.float32), torch.get_num_threads()
     try:
         found = []
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            found.append(results(native_recurrence.run, inputs)[:5])
+            found.append(results(native_recurrence.run, inputs))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
-def test_c_reads_sums_that_are_not_contiguous(monkeypatch):
-    inputs = given(SHAPES["odd"], dtype=torch.float32)
-    inputs[5] = inputs[5].detach().transpose(2, 3).contiguous().transpose(2, 3).requires_grad_()
-    assert not inputs[5].is_contiguous()
-    assert_alike(results(native_recurrence.run, inputs), results(recurrence.chunkwise, given(SHAPES["odd"])), 1e-5)
+def test_c_reads_sums_that_are_not_contiguous():
+    inputs = given(SHAPES["odd"], "fading weights", torch.float32)
+    s = inputs[0]["s_BGFK"].detach().transpose(2, 3).contiguous().transpose(2, 3).requires_grad_()
+    assert not s.is_contiguous()
+    expected = results(recurrence.chunkwise, given(SHAPES["odd"], "fading weights"))
+    assert_alike(results(native_recurrence.run, ({**inputs[0], "s_BGFK": s}, inputs[1])), expected, 1e-5)
 
 
 def test_the_quadratic_form():
     """Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j), the matrix written out."""
-    q, k, v, *_, s, z = given((1, 2, 2, 90, 16, 8), fades=False)
-    y, weight, _ = recurrence.chunkwise(Terms(q, k, v), Sums(torch.zeros_like(s), torch.zeros_like(z)))
+    q, k, v, s, *_, z = given((1, 2, 2, 90, 16, 8), "weights")[0].values()
+    y, _ = recurrence.chunkwise(Terms(q, k, v), Sums(torch.zeros_like(s), torch.zeros_like(z)))
     scores = (q @ k.transpose(-1, -2)).tril()
-    torch.testing.assert_close(y / weight, scores @ v / scores.sum(-1, keepdim=True), atol=1e-12, rtol=0)
+    torch.testing.assert_close(y, scores @ v / scores.sum(-1, keepdim=True), atol=1e-12, rtol=0)
 
 
 KERNELS = [Linear.Config(), Retention.Config(), Delta.Config(), Delta.Config(gate=False), Performer.Config(features=32)]
@@ -120,13 +165,10 @@ def test_laws_of_long_texts(kernel, law):
 def test_a_largest_exponent_over_all_keys_would_leak(monkeypatch):
     """As in public versions: the law sees it where it changes what is rounded to zero."""
     config = small(sublayer.config("gpt2")).but({"s.kernel": "performer", "position": "none"})
-    plain = Performer.terms
-
-    def leaking(self, q, k, v, view, state):
-        terms, top = plain(self, q, k, v, view, state)
-        return Terms(terms.q_BHLF, terms.k_BGLF + 1e-6 * k.amax((2, 3), keepdim=True), v, terms.fade_BGL), top
-
-    monkeypatch.setattr(Performer, "terms", leaking)
+    monkeypatch.setattr(Positive, "exponents", False)
+    monkeypatch.setattr(
+        Positive, "__call__", lambda self, x: (e := self.products(x)).sub(e.amax((2, 3), keepdim=True)).exp() + 1e-4
+    )
     with pytest.raises(LawBroken):
         LAWS["causality"](Case(config))
 
@@ -151,8 +193,9 @@ def estimates(draw, features, x, y, times=300):
     generator, found = torch.Generator().manual_seed(0), []
     root = len(x) ** 0.25  # features divide by it
     for _ in range(times):
-        w = draw(features, len(x), generator) * len(x) ** -0.25
-        found.append((exponents(root * x, w).exp() * exponents(root * y, w).exp()).mean())
+        positive = Positive(draw(features, len(x), generator)[None] * len(x) ** -0.25)
+        x_11LK, y_11LK = (root * one[None, None, None] for one in (x, y))
+        found.append((positive(x_11LK).exp() * positive(y_11LK).exp()).mean())
     return torch.stack(found)
 
 
@@ -213,8 +256,9 @@ def test_sines_and_cosines_estimate_a_gaussian_of_unit_vectors():
     x, y = pair(16)
     generator, sigma, found = torch.Generator().manual_seed(0), 0.8, []
     for _ in range(2000):
-        w = gaussian(64, 16, generator)[None] / sigma
-        found.append((waves(3 * x[None, None], w) * waves(0.1 * y[None, None], w)).sum())  # lengths do not matter
+        waves = Waves(gaussian(64, 16, generator)[None] / sigma)
+        x_11LK, y_11LK = 3 * x[None, None, None], 0.1 * y[None, None, None]  # lengths do not matter
+        found.append((waves(x_11LK) * waves(y_11LK)).sum())
     found = torch.stack(found)
     exact = torch.exp(-(x - y).square().sum() / (2 * sigma**2))
     assert abs(found.mean() - exact) < 4.5 * found.std() / len(found) ** 0.5

@@ -270,6 +270,15 @@ class MultiHead(Heads):
     ) -> tuple[Float[Tensor, "B L D"], Any]:
         return self(x_BLD, scene, state, norm)
 
+    def exact(self, x_BLD: Float[Tensor, "B L D"], scene: Scene) -> Float[Tensor, "B L D"] | None:
+        new, kernel = Projection(self, None, x_BLD, scene), self.config.kernel
+        read = new.normed() if kernel.reads_input else None
+        known = self.position, self.config.pattern, self.config.memory
+        k_BGLK, v_BGLK = new.own()
+        q_BHLK = self.position.query(new.queries(), scene) if kernel.own_state else new.queries()
+        y_BHLK = self.kernel.exact(q_BHLK, k_BGLK, v_BGLK, View(scene, *known, heads=self.heads, x_BLD=read))
+        return None if y_BHLK is None else self.output(join_heads(y_BHLK))
+
     def skip(self, norm: nn.Module, x_BLD: Float[Tensor, "B L D"], scene: Scene, state: Any = None) -> Any:
         if self.config.kernel.own_state:
             return super().skip(norm, x_BLD, scene, state)

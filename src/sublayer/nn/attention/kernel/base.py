@@ -159,6 +159,10 @@ class Kernel(nn.Module):
         """The slow, obvious twin of `forward`; the laws compare the two in values and in gradients."""
         raise NotImplementedError
 
+    def exact(self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View) -> Tensor | None:
+        """The attention that it approximates, of a first segment; None where it approximates none."""
+        return None
+
     def path(self, part: nn.Module, mode: paths.Mode) -> paths.Choice:
         """Which path it takes in this attention, if its work does not follow bands."""
         return paths.Choice(f"kernel={self.config.tag} (PyTorch)")

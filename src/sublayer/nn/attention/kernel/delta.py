@@ -9,13 +9,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sublayer.nn.attention.kernel.base import Load, View
+from sublayer.nn.attention.kernel.features import FeatureMap
 from sublayer.nn.attention.kernel.recurrence import Sums, Terms
-from sublayer.nn.attention.kernel.recurrent import Recurrent, of_tokens, unpadded
+from sublayer.nn.attention.kernel.recurrent import Recurrent, of_tokens
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Slot
 
 FASTEST, SLOWEST = 0.1, 0.001
 """What heads forget of a token before anything is learned: from the first head to the last."""
+
+
+class Direction(FeatureMap):
+    """x/|x|."""
+
+    native = "unit"
+
+    def __call__(self, x_BHLK: Tensor) -> Tensor:
+        return F.normalize(x_BHLK, dim=-1, eps=1e-6)
 
 
 class Delta(Recurrent):
@@ -58,8 +68,5 @@ class Delta(Recurrent):
         strength_BGL, fade_BGL = of_tokens(self.strength(x_BLD).sigmoid(), view), None
         if self.fade is not None:
             fade_BGL = of_tokens(-self.rate_G.exp() * F.softplus(self.fade(x_BLD) + self.start_G), view)
-        q_BHLK, k_BGLK = F.normalize(q_BHLK, dim=-1, eps=1e-6), F.normalize(k_BGLK, dim=-1, eps=1e-6)
-        return Terms(q_BHLK, unpadded(k_BGLK, view), v_BGLK, fade_BGL, strength_BGL), None
-
-    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None, least_BGL: Tensor | None) -> Tensor:
-        return F.rms_norm(y_BHLK, y_BHLK.shape[-1:], eps=1e-6)
+        changes = {"fade_BGL": fade_BGL, "strength_BGL": strength_BGL, "eps": 1e-6}
+        return Terms(q_BHLK, k_BGLK, v_BGLK, Direction(), **changes), None

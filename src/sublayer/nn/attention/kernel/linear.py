@@ -6,8 +6,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sublayer.nn.attention.kernel.base import View
+from sublayer.nn.attention.kernel.features import FeatureMap
 from sublayer.nn.attention.kernel.recurrence import Sums, Terms
-from sublayer.nn.attention.kernel.recurrent import Recurrent, unpadded
+from sublayer.nn.attention.kernel.recurrent import Recurrent, padding
+
+
+class EluPlusOne(FeatureMap):
+    native = "elu"
+
+    def __call__(self, x_BHLK: Tensor) -> Tensor:
+        return F.elu(x_BHLK) + 1
 
 
 class Linear(Recurrent):
@@ -19,4 +27,4 @@ class Linear(Recurrent):
     def terms(
         self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None
     ) -> tuple[Terms, None]:
-        return Terms(F.elu(q_BHLK) + 1, unpadded(F.elu(k_BGLK) + 1, view), v_BGLK), None
+        return Terms(q_BHLK, k_BGLK, v_BGLK, EluPlusOne(), gain_BGL=padding(k_BGLK, view)), None

@@ -135,6 +135,9 @@ class Linformer(Kernel):
         q_BHLK = view.position.query(q_BHLK, view.scene)
         return linformer_reference.attend(q_BHLK, k_BGMK, v_BGMK, view.scene, made), None
 
+    def exact(self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View) -> Tensor:
+        return attend(q_BHLK, k_BGMK, v_BGMK, view.sight, view.position, view.scene)
+
     def compress(
         self, x_BGTK: Float[Tensor, "B G T K"], count_B: Int[Tensor, " B"] | None, weight: Tensor | None
     ) -> Slots:

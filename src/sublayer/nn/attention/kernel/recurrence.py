@@ -3,10 +3,11 @@
     S_t = a_t S_{t−1} + k_t (b_t (v_t − (a_t S_{t−1})ᵀ k_t))ᵀ    by the delta rule, with strength b_t
     S_t = a_t S_{t−1} + k_t v_tᵀ                                without
     z_t = a_t z_{t−1} + k_t
-    y_t = S_tᵀ q_t, divided by z_t · q_t where weights are to sum to one
+    y_t = S_tᵀ q_t, divided by z_t · q_t where weights are to sum to one, or by its own root mean square
 
-`chunkwise` computes all tokens of a chunk at once as masked attention, and goes from chunk to chunk by the sums; its
-work is linear in the length. `one_by_one` is the recurrence as written, its slow twin.
+q and k are features of what is given. `chunkwise` computes all tokens of a chunk at once as masked attention, and goes
+from chunk to chunk by the sums; its work is linear in the length. `one_by_one` is the recurrence as written, its slow
+twin.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from sublayer.nn.attention.kernel.features import FeatureMap
 from sublayer.nn.state import PartState
 
 RECURRENCE = "recurrence"
@@ -29,22 +31,35 @@ CHUNK = 64
 
 @dataclass(frozen=True)
 class Terms:
-    """What the recurrence is given of one segment. Padding has k = 0, log a = 0 and b = 0, and so changes nothing."""
+    """What the recurrence is given of one segment. On padding the gain is −∞ and log a is 0, or b is 0: it changes
+    nothing."""
 
-    q_BHLF: Tensor
-    k_BGLF: Tensor
+    q_BHLX: Tensor
+    k_BGLX: Tensor
     v_BGLK: Tensor
+    features: FeatureMap | None = None
+    """Of queries and keys; None: they are given."""
     fade_BGL: Tensor | None = None
     """log a ≤ 0; None: nothing fades."""
+    gain_BGL: Tensor | None = None
+    """log of a factor of each key; None: all are 1. Not with the delta rule."""
     strength_BGL: Tensor | None = None
     """b of the delta rule; None: without it."""
     least_BGL: Tensor | None = None
     """What each query's weights sum to at least; None: they are positive."""
+    eps: float | None = None
+    """Added to the mean square of y, by whose root it is divided; None: it is not."""
 
-    def zeros(self, normed: bool) -> Sums:
-        B, G, _, F = self.k_BGLF.shape
-        z_BGF = self.k_BGLF.new_zeros(B, G, F) if normed else None
-        return Sums(self.k_BGLF.new_zeros(B, G, F, self.v_BGLK.shape[-1]), z_BGF)
+    @property
+    def exponents(self) -> bool:
+        return self.features is not None and self.features.exponents
+
+    def zeros(self, normed: bool, width: int) -> Sums:
+        """Before the first token. normed: whether weights sum to one; width: features of a key."""
+        B, G = self.k_BGLX.shape[:2]
+        new = self.k_BGLX.new_zeros
+        top_BG = new(B, G).fill_(-torch.inf) if self.exponents else None
+        return Sums(new(B, G, width, self.v_BGLK.shape[-1]), new(B, G, width) if normed else None, top_BG)
 
 
 @dataclass(frozen=True)
@@ -53,21 +68,66 @@ class Sums(PartState):
 
     s_BGFK: Float[Tensor, "B G F K"]
     z_BGF: Float[Tensor, "B G F"] | None = None
+    top_BG: Float[Tensor, "B G"] | None = None
+    """The largest exponent, by whose exponential they are divided."""
     more_BG: Float[Tensor, "B G"] | None = None
     """What a kernel carries beside them."""
 
 
-Found = tuple[Float[Tensor, "B H L K"], Float[Tensor, "B H L 1"] | None, Sums]
-"""S_tᵀ q_t and z_t · q_t of every token, and the sums after the last."""
+Found = tuple[Float[Tensor, "B H L K"], Sums]
+"""The outputs, and the sums after the last token."""
 Form = Callable[[Terms, Sums], Found]
+
+
+def formed(terms: Terms, before: Sums, causal: bool = True) -> tuple[Terms, Tensor | None]:
+    """With queries and keys as features, and without a gain; and the largest exponent after the segment."""
+    if terms.features is None and terms.gain_BGL is None:
+        return terms, None
+    q, k = terms.q_BHLX, terms.k_BGLX
+    q, k = (q, k) if terms.features is None else (terms.features(q), terms.features(k))
+    fade, top_BG = terms.fade_BGL, None
+    if terms.exponents:
+        q = (q - q.detach().amax(-1, keepdim=True)).exp()
+        top_BGX = _largest_so_far(k, terms.gain_BGL, before, causal)
+        top_BG, tops = top_BGX[..., -1], top_BGX[..., 1:]
+        # Before the first key there is nothing to fade.
+        grown = (top_BGX[..., :-1] - tops).masked_fill(top_BGX[..., :-1].isinf(), 0) if causal else None
+        fade = fade if grown is None else grown if fade is None else fade + grown
+        k = (k - tops.masked_fill(tops.isinf(), 0)[..., None]).masked_fill(_hidden(terms.gain_BGL, k), -torch.inf).exp()
+    k = k if terms.gain_BGL is None else k * terms.gain_BGL.exp()[..., None]
+    return replace(terms, q_BHLX=q, k_BGLX=k, features=None, fade_BGL=fade, gain_BGL=None), top_BG
+
+
+def _largest_so_far(exponents_BGLF: Tensor, gain_BGL: Tensor | None, before: Sums, causal: bool) -> Tensor:
+    """Before the first token and after each; after all of them, where tokens see later ones."""
+    own_BGL = exponents_BGLF.detach().masked_fill(_hidden(gain_BGL, exponents_BGLF), -torch.inf).amax(-1)
+    assert before.top_BG is not None
+    top_BGX = torch.cat([before.top_BG[..., None], own_BGL], dim=-1)
+    return top_BGX.cummax(-1).values if causal else top_BGX.amax(-1, keepdim=True).expand_as(top_BGX)
+
+
+def _hidden(gain_BGL: Tensor | None, k_BGLF: Tensor) -> Tensor:
+    """Keys whose factor is 0."""
+    return k_BGLF.new_zeros((), dtype=torch.bool) if gain_BGL is None else gain_BGL.isneginf()[..., None]
+
+
+def divided(y_BHLK: Tensor, weight_BHL1: Tensor | None, terms: Terms) -> Tensor:
+    """The output from S_tᵀ q_t and z_t · q_t."""
+    if weight_BHL1 is None:
+        return y_BHLK if terms.eps is None else F.rms_norm(y_BHLK, y_BHLK.shape[-1:], eps=terms.eps)
+    if terms.least_BGL is not None:
+        least_BHL = terms.least_BGL.repeat_interleave(y_BHLK.shape[1] // terms.least_BGL.shape[1], dim=1)
+        weight_BHL1 = torch.maximum(weight_BHL1, least_BHL[..., None])
+    return y_BHLK / weight_BHL1.clamp(min=torch.finfo(y_BHLK.dtype).tiny)
 
 
 def one_by_one(terms: Terms, before: Sums) -> Found:
     """Token after token."""
-    r = terms.q_BHLF.shape[1] // terms.k_BGLF.shape[1]
+    terms, top_BG = formed(terms, before)
+    r = terms.q_BHLX.shape[1] // terms.k_BGLX.shape[1]
     s, z, ys, weights = before.s_BGFK, before.z_BGF, [], []
-    for t in range(terms.k_BGLF.shape[2]):
-        q, k, v = terms.q_BHLF[:, :, t], terms.k_BGLF[:, :, t], terms.v_BGLK[:, :, t]
+    for t in range(terms.k_BGLX.shape[2]):
+        q, k, v = terms.q_BHLX[:, :, t], terms.k_BGLX[:, :, t], terms.v_BGLK[:, :, t]
         if terms.fade_BGL is not None:
             a = terms.fade_BGL[:, :, t, None].exp()
             s, z = s * a[..., None], None if z is None else z * a
@@ -76,30 +136,28 @@ def one_by_one(terms: Terms, before: Sums) -> Found:
         s, z = s + k[..., None] * v[..., None, :], None if z is None else z + k
         ys.append(torch.einsum("bhf,bhfk->bhk", q, s.repeat_interleave(r, dim=1)))
         weights.append(ys[-1][..., :1] if z is None else (q * z.repeat_interleave(r, dim=1)).sum(-1, keepdim=True))
-    return torch.stack(ys, 2), None if z is None else torch.stack(weights, 2), Sums(s, z)
+    return divided(torch.stack(ys, 2), None if z is None else torch.stack(weights, 2), terms), Sums(s, z, top_BG)
 
 
 def all_pairs(terms: Terms, before: Sums) -> Found:
     """Every query on every key of the segment."""
-    r = terms.q_BHLF.shape[1] // terms.k_BGLF.shape[1]
-    k_BHLF, v_BHLK = (x.repeat_interleave(r, dim=1) for x in (terms.k_BGLF, terms.v_BGLK))
-    scores_BHLL = terms.q_BHLF @ k_BHLF.transpose(-1, -2)
+    terms, _ = formed(terms, before, causal=False)
+    r = terms.q_BHLX.shape[1] // terms.k_BGLX.shape[1]
+    k_BHLF, v_BHLK = (x.repeat_interleave(r, dim=1) for x in (terms.k_BGLX, terms.v_BGLK))
+    scores_BHLL = terms.q_BHLX @ k_BHLF.transpose(-1, -2)
     weight = None if before.z_BGF is None else scores_BHLL.sum(-1, keepdim=True)
-    return scores_BHLL @ v_BHLK, weight, before
+    return divided(scores_BHLL @ v_BHLK, weight, terms), before
 
 
 def both_ways(terms: Terms, before: Sums) -> Found:
     """Every query sees all tokens; nothing fades."""
-    after = replace(
-        before,
-        s_BGFK=before.s_BGFK + terms.k_BGLF.transpose(-1, -2) @ terms.v_BGLK,
-        z_BGF=None if before.z_BGF is None else before.z_BGF + terms.k_BGLF.sum(2),
-    )
-    B, G = terms.k_BGLF.shape[:2]
-    q_BGRF = terms.q_BHLF.reshape(B, G, -1, terms.q_BHLF.shape[-1])
-    y = (q_BGRF @ after.s_BGFK).view(*terms.q_BHLF.shape[:3], -1)
-    weight = None if after.z_BGF is None else (q_BGRF @ after.z_BGF[..., None]).view(*terms.q_BHLF.shape[:3], 1)
-    return y, weight, after
+    terms, top_BG = formed(terms, before, causal=False)
+    z_BGF = None if before.z_BGF is None else before.z_BGF + terms.k_BGLX.sum(2)
+    after = Sums(before.s_BGFK + terms.k_BGLX.transpose(-1, -2) @ terms.v_BGLK, z_BGF, top_BG)
+    (B, H, L, _), G = terms.q_BHLX.shape, terms.k_BGLX.shape[1]
+    q_BGRF = terms.q_BHLX.reshape(B, G, H // G * L, -1)
+    weight = None if z_BGF is None else (q_BGRF @ z_BGF[..., None]).view(B, H, L, 1)
+    return divided((q_BGRF @ after.s_BGFK).view(B, H, L, -1), weight, terms), after
 
 
 def sizes(length: int) -> tuple[int, int]:
@@ -113,10 +171,11 @@ def chunkwise(terms: Terms, before: Sums) -> Found:
 
     With A_t = Σ_{u ≤ t} log a_u within the chunk, key j has faded by e^(A_i − A_j) for query i, the sums by e^(A_i).
     """
-    (H, L), G = terms.q_BHLF.shape[1:3], terms.k_BGLF.shape[1]
+    terms, top_BG = formed(terms, before)
+    (H, L), G = terms.q_BHLX.shape[1:3], terms.k_BGLX.shape[1]
     n, T = sizes(L)
-    q = _chunks(terms.q_BHLF, n, T).unflatten(1, (G, H // G)).transpose(2, 3)  # (B, G, n, r, T, F)
-    k, v = _chunks(terms.k_BGLF, n, T), _chunks(terms.v_BGLK, n, T)
+    q = _chunks(terms.q_BHLX, n, T).unflatten(1, (G, H // G)).transpose(2, 3)  # (B, G, n, r, T, F)
+    k, v = _chunks(terms.k_BGLX, n, T), _chunks(terms.v_BGLK, n, T)
     faded, faded_to_end, between, end = k, k, None, None
     if terms.fade_BGL is not None:
         sum_BGnT = _chunks(terms.fade_BGL[..., None], n, T)[..., 0].cumsum(-1)
@@ -142,7 +201,7 @@ def chunkwise(terms: Terms, before: Sums) -> Found:
         z_BGnF, z_BGF = _running(before.z_BGF[..., None], faded_to_end.sum(3)[..., None], end)
         weight = _tokens(scores.sum(-1, keepdim=True).flatten(3, 4) + q_sums.flatten(3, 4) @ z_BGnF, H // G, L)
         z_BGF = z_BGF[..., 0]
-    return _tokens(y, H // G, L), weight, Sums(last, z_BGF)
+    return divided(_tokens(y, H // G, L), weight, terms), Sums(last, z_BGF, top_BG)
 
 
 def _chunks(x_BHLX: Tensor, n: int, T: int) -> Tensor:

@@ -20,7 +20,7 @@ from sublayer.nn.memory import Memory
 
 
 class Recurrent(Kernel):
-    """Abstract: y_t = S_tᵀ q_t, divided by z_t · q_t if weights sum to one. A kernel gives the terms of the recurrence.
+    """Abstract: y_t = S_tᵀ q_t of a recurrence whose terms a kernel gives.
 
     Sums are taken in float32 at least.
     """
@@ -70,15 +70,6 @@ class Recurrent(Kernel):
     ) -> tuple[Terms, Tensor | None]:
         """The terms, in which padding changes nothing; and `Sums.more_BG` after the segment."""
 
-    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None, least_BGL: Tensor | None) -> Tensor:
-        """The output from S_tᵀ q_t and z_t · q_t."""
-        if weight_BHL1 is None:
-            return y_BHLK
-        if least_BGL is not None:
-            least_BHL = least_BGL.repeat_interleave(y_BHLK.shape[1] // least_BGL.shape[1], dim=1)
-            weight_BHL1 = torch.maximum(weight_BHL1, least_BHL[..., None])
-        return y_BHLK / weight_BHL1.clamp(min=torch.finfo(y_BHLK.dtype).tiny)
-
     def path(self, part: nn.Module, mode: paths.Mode) -> paths.Choice:
         return paths.report(recurrence.RECURRENCE, part, mode, plain=super().path(part, mode).path)
 
@@ -105,10 +96,9 @@ class Recurrent(Kernel):
         dtype = torch.promote_types(q_BHLK.dtype, torch.float32)
         with nullcontext() if q_BHLK.is_meta else torch.autocast(q_BHLK.device.type, enabled=False):
             terms, more_BG = self.terms(q_BHLK.to(dtype), k_BGMK.to(dtype), v_BGMK.to(dtype), view, state)
-            before = terms.zeros(self.config.normed) if state is None else state
-            form = one_way if view.pattern.causal else both_ways
-            y_BHLK, weight_BHL1, after = form(terms, before)
-            y_BHLK = self.divided(y_BHLK, weight_BHL1, terms.least_BGL)
+            width = self.config.width(k_BGMK.shape[-1])
+            before = terms.zeros(self.config.normed, width) if state is None else state
+            y_BHLK, after = (one_way if view.pattern.causal else both_ways)(terms, before)
             return y_BHLK.to(q_BHLK.dtype), replace(after, more_BG=more_BG)
 
 
@@ -117,10 +107,12 @@ def _by_chunks(terms: Terms, before: Sums) -> recurrence.Found:
     return recurrence.chunkwise(terms, before) if path is None else path.run(terms, before)
 
 
-def unpadded(x_BGLX: Tensor, view: View) -> Tensor:
-    """Zeros on padding."""
+def padding(k_BGLK: Tensor, view: View) -> Tensor | None:
+    """The gain by which padding counts for nothing."""
     valid_BL = view.scene.valid_BL
-    return x_BGLX if valid_BL is None else x_BGLX * valid_BL[:, None, :, None].to(x_BGLX.dtype)
+    if valid_BL is None:
+        return None
+    return k_BGLK.new_zeros(k_BGLK.shape[:3]).masked_fill_(~valid_BL[:, None], -torch.inf)
 
 
 def of_tokens(x_BLG: Tensor, view: View) -> Tensor:

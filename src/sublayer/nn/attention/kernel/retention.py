@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from sublayer.nn.attention.kernel.base import View
 from sublayer.nn.attention.kernel.recurrence import Sums, Terms
-from sublayer.nn.attention.kernel.recurrent import Recurrent, of_tokens, unpadded
+from sublayer.nn.attention.kernel.recurrent import Recurrent, of_tokens, padding
 from sublayer.nn.part import Slot
 
 
@@ -35,7 +34,6 @@ class Retention(Recurrent):
     ) -> tuple[Terms, None]:
         B, _, L, K = k_BGLK.shape
         fade_BGL = of_tokens(self.fade_G.to(k_BGLK.dtype).expand(B, L, -1), view)
-        return Terms(q_BHLK * K**-0.5, unpadded(k_BGLK, view), v_BGLK, fade_BGL), None
-
-    def divided(self, y_BHLK: Tensor, weight_BHL1: Tensor | None, least_BGL: Tensor | None) -> Tensor:
-        return F.rms_norm(y_BHLK, y_BHLK.shape[-1:], eps=1e-6)
+        # The paper's 1/√K of queries is divided out by the norm; only what the norm adds has to grow by it.
+        gain_BGL = padding(k_BGLK, view)
+        return Terms(q_BHLK, k_BGLK, v_BGLK, fade_BGL=fade_BGL, gain_BGL=gain_BGL, eps=1e-6 * K), None

@@ -9,18 +9,31 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sublayer.nn.attention.kernel.base import Load, View
+from sublayer.nn.attention.kernel.features import FeatureMap
 from sublayer.nn.attention.kernel.random_features import RandomMatrix
 from sublayer.nn.attention.kernel.recurrence import Sums, Terms
-from sublayer.nn.attention.kernel.recurrent import Recurrent, of_tokens, unpadded
+from sublayer.nn.attention.kernel.recurrent import Recurrent, of_tokens, padding
+from sublayer.nn.attention.kernel.softmax import attend
 from sublayer.nn.config import Count
 from sublayer.nn.linear import linear
 from sublayer.nn.part import Slot
+from sublayer.nn.position.none import NoPosition
 
 LEAST = 0.1
 """What a query's weights sum to at least, on average over the keys: estimates may be negative. The same in training and
 generation."""
 SPREAD = 2**0.5
 """σ before anything is learned: then one key's weight, e^(−1) at least, is estimated as positive by a few features."""
+
+
+class Waves(FeatureMap):
+    """Sines and cosines of w · x/|x|, over √D."""
+
+    native = "waves"
+
+    def __call__(self, x_BHLK: Tensor) -> Tensor:
+        at_BHLD = self.products(F.normalize(x_BHLK, dim=-1, eps=1e-6))
+        return torch.cat([at_BHLD.sin(), at_BHLD.cos()], dim=-1) * at_BHLD.shape[-1] ** -0.5
 
 
 class RFA(Recurrent):
@@ -68,24 +81,34 @@ class RFA(Recurrent):
     def terms(
         self, q_BHLK: Tensor, k_BGLK: Tensor, v_BGLK: Tensor, view: View, state: Sums | None
     ) -> tuple[Terms, Tensor | None]:
-        w_GFK = self.matrix().to(q_BHLK.dtype) / self.log_sigma_GK.exp()[:, None]
-        q_BHLF = waves(q_BHLK, w_GFK.repeat_interleave(q_BHLK.shape[1] // len(w_GFK), dim=0))
-        k_BGLF = unpadded(waves(k_BGLK, w_GFK), view)
+        features = Waves(self.matrix().to(q_BHLK.dtype) / self.log_sigma_GK.exp()[:, None])
+        gain_BGL = padding(k_BGLK, view)
         before_BG1 = 0.0 if state is None else state.more_BG[..., None]  # pyright: ignore[reportOptionalSubscript]
         if self.gate is None:
             count_BGL = before_BG1 + of_tokens(torch.ones_like(v_BGLK[..., 0].transpose(1, 2)), view).cumsum(-1)
             least_BGL = LEAST * (count_BGL if view.pattern.causal else count_BGL[..., -1:])
-            return Terms(q_BHLF, k_BGLF, v_BGLK, least_BGL=least_BGL), count_BGL[..., -1]
+            terms = Terms(q_BHLK, k_BGLK, v_BGLK, features, gain_BGL=gain_BGL, least_BGL=least_BGL)
+            return terms, count_BGL[..., -1]
         assert view.x_BLD is not None
         gate_BLG = self.gate(view.x_BLD.to(self.gate.weight.dtype))
-        k_BGLF = k_BGLF * (-gate_BLG).sigmoid().transpose(1, 2)[..., None]
+        forgotten_BGL = F.logsigmoid(-gate_BLG).transpose(1, 2)
+        gain_BGL = forgotten_BGL if gain_BGL is None else forgotten_BGL + gain_BGL
         fade_BGL = of_tokens(F.logsigmoid(gate_BLG), view)
         # Each token's 1 − g_t, faded, sum to 1 − Π g_t.
         total_BGL = before_BG1 + fade_BGL.cumsum(-1)
-        return Terms(q_BHLF, k_BGLF, v_BGLK, fade_BGL, least_BGL=-LEAST * total_BGL.expm1()), total_BGL[..., -1]
+        least_BGL = -LEAST * total_BGL.expm1()
+        return Terms(q_BHLK, k_BGLK, v_BGLK, features, fade_BGL, gain_BGL, least_BGL=least_BGL), total_BGL[..., -1]
 
-
-def waves(x_BHLK: Tensor, w_HFK: Tensor) -> Tensor:
-    """Sines and cosines of w · x/|x|."""
-    at_BHLF = F.normalize(x_BHLK, dim=-1, eps=1e-6) @ w_HFK.transpose(-1, -2)
-    return torch.cat([at_BHLF.sin(), at_BHLF.cos()], dim=-1) * w_HFK.shape[1] ** -0.5
+    def exact(self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View) -> Tensor:
+        """Softmax of −|q/|q| − k/|k||²/2σ², faded, and of what the gate lets in."""
+        terms, _ = self.terms(q_BHLK, k_BGMK, v_BGMK, view, None)
+        sigma_G1K, each = self.log_sigma_GK.exp()[:, None], q_BHLK.shape[1] // k_BGMK.shape[1]
+        q_BHLK = F.normalize(q_BHLK, dim=-1, eps=1e-6) / sigma_G1K.repeat_interleave(each, dim=0)
+        k_BGMK = F.normalize(k_BGMK, dim=-1, eps=1e-6) / sigma_G1K
+        # The same for all keys, and so left out: −|q|²/2, and how much has faded before the query.
+        own_BGM = -0.5 * k_BGMK.square().sum(-1)
+        own_BGM = own_BGM if terms.fade_BGL is None else own_BGM - terms.fade_BGL.cumsum(-1)
+        own_BGM = own_BGM if terms.gain_BGL is None else own_BGM + terms.gain_BGL
+        q_BHLZ, k_BGMZ = F.pad(q_BHLK, (0, 1), value=1.0), torch.cat([k_BGMK, own_BGM[..., None]], dim=-1)
+        q_BHLZ = q_BHLZ * q_BHLZ.shape[-1] ** 0.5  # by which attention divides
+        return attend(q_BHLZ, k_BGMZ, F.pad(v_BGMK, (0, 1)), view.sight, NoPosition(), view.scene)[..., :-1]
