@@ -11,7 +11,7 @@ from typing import Any, overload
 from sublayer.data import Data, Tokenizer
 from sublayer.data.tokenizer import Pixels
 from sublayer.data.tokenizer.pixels import Image
-from sublayer.evaluation import Evaluation, Scored, by_length, by_position, other_text, own_text
+from sublayer.evaluation import Evaluation, Scored, by_age, by_length, by_position, other_text, own_text
 from sublayer.evaluation.evaluation import check_options
 from sublayer.evaluation.scoring import OnBatch
 from sublayer.generation import Beam, Sampling, beam_search, complete, generate, stream
@@ -157,15 +157,16 @@ def evaluate(
     memory: int | None = None,
     lengths: Sequence[int] = (),
     positions: bool = False,
+    ages: bool = False,
     limit: int | None = None,
     on_batch: OnBatch | None = None,
 ) -> Evaluation:
     """Score a trained model on the test split of its own text, or on `data`, by its objective.
 
-    lengths: the score for each segment length. positions: the loss by position in the segment. Both, stride and memory
-    are for objectives that score every token.
+    lengths: the score for each segment length. positions: the loss by position in the segment. ages: attention by the
+    age of keys. These, stride and memory are for objectives that score every token.
     """
-    check_options(length, stride, lengths, positions)
+    check_options(length, stride, lengths, positions, ages)
     asked, config = trained.run.request, trained.model.config
     text = own_text(trained.run, split or "test") if data is None else other_text(data, trained.tokenizer, split)
     used = asked.length if length is None else length
@@ -183,7 +184,8 @@ def evaluate(
     how: dict[str, Any] = {"batch": batch, "limit": limit, "on_batch": on_batch}
     rows = text.data.longest(text.part) is not None
     if rows or not trained.objective(text.data.config).config.scores_every_token:
-        for name, value in {"stride": stride, "memory": memory, "lengths": lengths, "positions": positions}.items():
+        own = {"stride": stride, "memory": memory, "lengths": lengths, "positions": positions, "ages": ages}
+        for name, value in own.items():
             if value not in (None, (), [], False):
                 raise ValueError(f"{name}: {text.title} is not scored token by token; leave it out")
         carry = (config.carries if asked.carry is None else asked.carry) and not text.data.alone
@@ -195,6 +197,8 @@ def evaluate(
     if positions:
         losses = by_position(trained.model, text.tokens, length=used, **how).tolist()
         return Evaluation(**about, length=used, positions=[loss if isfinite(loss) else None for loss in losses])
+    if ages:
+        return Evaluation(**about, length=used, ages=by_age(trained.model, text.tokens, length=used, **how))
     if lengths:
         how |= {"stride": stride, "tokenizer": trained.tokenizer}
         return Evaluation(**about, length=None, lengths=by_length(trained.model, text.tokens, lengths, **how))

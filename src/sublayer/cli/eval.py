@@ -22,6 +22,7 @@ def evaluate(
     memory: int | None = None,
     lengths: str | None = None,
     positions: Annotated[bool, Parameter(negative="")] = False,
+    ages: Annotated[bool, Parameter(negative="")] = False,
     limit: int | None = None,
     step: int | None = None,
     plugin: Annotated[list[str] | None, Parameter(negative="")] = None,
@@ -53,11 +54,14 @@ def evaluate(
         Distance between overlapping windows, of which only the last tokens are scored, so that each token has more
         context. A smaller stride is slower.
     memory
-        Tokens in the segment memory, if not as many as in training; 0 for none.
+        Tokens in the segment memory, if not as many as in training; 0 for none. Of a compressive memory, as large a
+        share of them is compressed as in training.
     lengths
         Several segment lengths, with commas: the score beyond the length of training.
     positions
         Print the loss by position in the segment instead: what the model gains from context.
+    ages
+        Print instead how much attention goes to keys by how far back they stand: what a memory is used for.
     limit
         Number of tokens to score, from the beginning; all if not given. Of a task or of images, whole ones within
         that number.
@@ -86,6 +90,7 @@ def evaluate(
             memory=memory,
             lengths=several,
             positions=positions,
+            ages=ages,
             limit=limit,
             step=step,
             on_batch=display.update,

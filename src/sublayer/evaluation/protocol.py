@@ -64,8 +64,10 @@ def with_memory(model: Model, length: int) -> Model:
     """The same weights, not copied, in a model that remembers `length` tokens."""
     stack = model.config.stack
     held = {letter: getattr(part, "memory", None) for letter, part in stack.alphabet.items() if letter in stack.layout}
-    letters = [letter for letter, memory in held.items() if isinstance(memory, Memory.Config) and memory.hidden]
-    config = model.config.but({f"{letter}.memory.length": length for letter in letters})
+    known = {letter: memory for letter, memory in held.items() if isinstance(memory, Memory.Config) and memory.hidden}
+    settings = {letter: memory.remembering(length) for letter, memory in known.items()}
+    changes = {f"{letter}.memory.{name}": value for letter, some in settings.items() for name, value in some.items()}
+    config = model.config.but(changes)
     if any(memory.hidden and memory.reach != length for memory in _memories(config)):
         raise ValueError(f"memory={length}: the layers' memories vary by more than length; leave memory out")
     with torch.random.fork_rng(devices=[]):  # weights that are drawn and dropped

@@ -159,6 +159,10 @@ class Kernel(nn.Module):
         """The slow, obvious twin of `forward`; the laws compare the two in values and in gradients."""
         raise NotImplementedError
 
+    def weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"] | None:
+        """How much of each key every query reads, given as to `forward`; None: it forms no such weights."""
+        return None
+
     def path(self, part: nn.Module, mode: paths.Mode) -> paths.Choice:
         """Which path it takes in this attention, if its work does not follow bands."""
         return paths.Choice(f"kernel={self.config.tag} (PyTorch)")
