@@ -26,7 +26,7 @@ from tests.testing.members import all_kinds, kinds_in, members, spread
 
 CUTS = [(3, 1, 7, 2), (1,), (5, 6), (2, 2), (7, 1, 1)]
 MEMBERS = members()
-ATTENTION = {"position", "pattern", "kernel", "memory", "compressor", "span"}
+ATTENTION = {"position", "pattern", "kernel", "memory", "span"}
 """Families whose members try half of the laws, in different surroundings; of the others each tries a fifth."""
 
 

@@ -127,6 +127,10 @@ class MultiHead(Heads):
         def remembered(self) -> int:
             return self.memory.reach or 0
 
+        def remembering(self, tokens: int) -> dict[str, Any]:
+            found = self.memory.remembering(tokens) if self.memory.hidden else {}
+            return {f"memory.{name}": value for name, value in found.items()}
+
         @property
         def recalls(self) -> bool:
             return self.kernel.recalls and self.memory.recalls

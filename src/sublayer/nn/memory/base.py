@@ -141,6 +141,7 @@ class Memory(nn.Module):
 class Hidden(PartState):
     """What the sublayer received at earlier tokens, cut from the graph: norm, W_k and W_v still learn from it."""
 
+    by_token = True
     x: Growing
 
     def __len__(self) -> int:

@@ -34,6 +34,7 @@ class CompressiveState(PartState):
     """Stored tokens and slots. Frozen, tokens are there as keys and values, and still as the sublayer received them,
     since they will be compressed."""
 
+    by_token = True  # slots, too: a row without real tokens has none
     x: Growing
     slots: SlotState
     k: Growing | None = None
