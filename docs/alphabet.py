@@ -18,6 +18,7 @@ from sublayer.nn.attention import Kernel, Pattern, Span
 from sublayer.nn.config import Config
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import Memory
+from sublayer.nn.memory.compressor import Compressor
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
 from sublayer.nn.position import Position
@@ -26,7 +27,7 @@ from sublayer.nn.stack import Stack
 
 assert supernet  # whose stack is one of the kinds
 FAMILIES = (
-    *(Part, Kernel, Pattern, Span, Memory, Position),
+    *(Part, Kernel, Pattern, Span, Memory, Compressor, Position),
     *(Residual, Norm, Add, Embedding, Head, Stack, Model),
 )
 INTRODUCTION = (

@@ -134,7 +134,7 @@ def load(run: str | Path, *, step: int | None = None) -> Trained:
 def evaluate(run: str | Path, data: str | None = None, *, step: int | None = None, **how: Any) -> Evaluation:
     """Score a run on its own test split or on another text: `sublayer.evaluate("runs/book", "other.txt", stride=32)`.
 
-    how: split, length, batch, stride, memory, lengths, positions, limit; datastore, neighbours, share,
+    how: split, length, batch, stride, memory, lengths, positions, ages, limit; datastore, neighbours, share,
     temperature, tune.
     """
     from sublayer.trained import evaluate as evaluate_trained

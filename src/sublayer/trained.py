@@ -12,7 +12,7 @@ from typing import Any, overload
 from sublayer.data import Data, Tokenizer
 from sublayer.data.tokenizer import Pixels
 from sublayer.data.tokenizer.pixels import Image
-from sublayer.evaluation import Evaluation, Scored, by_length, by_position, other_text, own_text
+from sublayer.evaluation import Evaluation, Scored, by_age, by_length, by_position, other_text, own_text
 from sublayer.evaluation.evaluation import check_options
 from sublayer.evaluation.scoring import OnBatch
 from sublayer.generation import Beam, Sampling, beam_search, complete, generate, stream
@@ -193,6 +193,7 @@ def evaluate(
     memory: int | None = None,
     lengths: Sequence[int] = (),
     positions: bool = False,
+    ages: bool = False,
     limit: int | None = None,
     datastore: Sequence[str | Path] = (),
     neighbours: int | None = None,
@@ -203,13 +204,14 @@ def evaluate(
 ) -> Evaluation:
     """Score a trained model on the test split of its own text, or on `data`, by its objective.
 
-    lengths: the score for each segment length. positions: the loss by position in the segment. Both, stride and memory
-    are for objectives that score every token, as is datastore: stores in which each context is looked up. neighbours,
-    share (λ), temperature: see `retrieval.Mixture`. tune: find share and temperature on the valid split.
+    lengths: the score for each segment length. positions: the loss by position in the segment. ages: attention by the
+    age of keys. These, stride and memory are for objectives that score every token, as is datastore: stores in which
+    each context is looked up. neighbours, share (λ), temperature: see `retrieval.Mixture`. tune: find share and
+    temperature on the valid split.
     """
-    check_options(length, stride, lengths, positions)
+    check_options(length, stride, lengths, positions, ages)
     asked_of_stores = {"neighbours": neighbours, "lambda": share, "temperature": temperature, "tune": tune or None}
-    check_lookup(datastore, asked_of_stores, lengths, positions)
+    check_lookup(datastore, asked_of_stores, alone=lengths or positions or ages)
     asked, config = trained.run.request, trained.model.config
     text = own_text(trained.run, split or "test") if data is None else other_text(data, trained.tokenizer, split)
     used = asked.length if length is None else length
@@ -232,6 +234,7 @@ def evaluate(
             "memory": memory,
             "lengths": lengths,
             "positions": positions,
+            "ages": ages,
             "datastore": datastore,
         }
         for name, value in by_token.items():
@@ -253,21 +256,21 @@ def evaluate(
     if positions:
         losses = by_position(trained.model, text.tokens, length=used, **how).tolist()
         return Evaluation(**about, length=used, positions=[loss if isfinite(loss) else None for loss in losses])
+    if ages:
+        return Evaluation(**about, length=used, ages=by_age(trained.model, text.tokens, length=used, **how))
     if lengths:
         how |= {"stride": stride, "tokenizer": trained.tokenizer}
         return Evaluation(**about, length=None, lengths=by_length(trained.model, text.tokens, lengths, **how))
     return Evaluation(**about, length=used, figures=trained.evaluate(text, length=used, stride=stride, **how))
 
 
-def check_lookup(
-    datastore: Sequence[str | Path], asked: Mapping[str, Any], lengths: Sequence[int], positions: bool
-) -> None:
-    """Refuse settings of stores without a store, and what is not measured with one."""
+def check_lookup(datastore: Sequence[str | Path], asked: Mapping[str, Any], *, alone: object) -> None:
+    """Refuse settings of stores without a store, and what is not measured with one. alone: if that is asked for."""
     given = [name for name, value in asked.items() if value is not None]
     if given and not datastore:
         raise ValueError(f"{given[0]}: is about datastores, and none is given; add --datastore STORE")
-    if datastore and (lengths or positions):
-        raise ValueError("datastore: lengths and positions are of the model alone; leave out one of the two")
+    if datastore and alone:
+        raise ValueError("datastore: lengths, positions and ages are of the model alone; leave out one of the two")
     if asked.get("tune") and asked.get("lambda") is not None:
         raise ValueError("tune: finds lambda, which is given, too; leave out one of the two")
 

@@ -157,7 +157,7 @@ def test_a_checkpoint_of_choice(told, gpt2):
         (["--length", "41"], r"length=41: the model has 40 learned positions"),
         (["--lengths", "16,80"], r"length=80: the model has 40 learned positions; use lengths up to 40"),
         (["--lengths", "16,many"], r"--lengths '16,many': .*write --lengths 128,256,512"),
-        (["--lengths", "16", "--positions"], r"lengths: .*leave out length and positions"),
+        (["--lengths", "16", "--positions"], r"lengths: .*leave out length, positions and ages"),
         (["--positions", "--stride", "2"], r"leave out one of the two"),
         (["--memory", "8"], r"memory=8: the model has no segment memory"),
         (["--limit", "0"], r"limit=0"),

@@ -55,6 +55,10 @@ def test_counts_that_sparse_papers_print(name, vocab, printed_millions):
     assert round(sublayer.config(name, vocab=vocab).cost().params / 1e6) == printed_millions
 
 
+def test_compressive_without_its_compressors_is_as_large_as_transformer_xl():
+    assert round(sublayer.config("compressive", {"s.memory.compressor": "mean"}).cost().params / 1e6) == 277
+
+
 def seen(name, i, layer=0):
     """How many keys the query at position i sees, in each head of a layer."""
     config = sublayer.config(name)

@@ -8,6 +8,7 @@ from sublayer.nn.attention.kernel import Kernel
 from sublayer.nn.config import Config
 from sublayer.nn.embedding import Embedding, Head
 from sublayer.nn.memory import Memory
+from sublayer.nn.memory.compressor import Compressor
 from sublayer.nn.model import Model
 from sublayer.nn.part import Part
 from sublayer.nn.position import Position, RotaryScaling
@@ -26,6 +27,7 @@ BASES = [
     Pattern,
     Kernel,
     Memory,
+    Compressor,
     Span,
     Residual,
     Norm,

@@ -22,6 +22,7 @@ def evaluate(
     memory: int | None = None,
     lengths: str | None = None,
     positions: Annotated[bool, Parameter(negative="")] = False,
+    ages: Annotated[bool, Parameter(negative="")] = False,
     limit: int | None = None,
     datastore: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None,
     neighbours: int | None = None,
@@ -59,11 +60,14 @@ def evaluate(
         Distance between overlapping windows, of which only the last tokens are scored, so that each token has more
         context. A smaller stride is slower.
     memory
-        Tokens in the segment memory, if not as many as in training; 0 for none.
+        Tokens in the segment memory, if not as many as in training; 0 for none. Of a compressive memory, as large a
+        share of them is compressed as in training.
     lengths
         Several segment lengths, with commas: the score beyond the length of training.
     positions
         Print the loss by position in the segment instead: what the model gains from context.
+    ages
+        Print instead how much attention goes to keys by how far back they stand: what a memory is used for.
     limit
         Number of tokens to score, from the beginning; all if not given. Of a task or of images, whole ones within
         that number.
@@ -104,6 +108,7 @@ def evaluate(
             memory=memory,
             lengths=several,
             positions=positions,
+            ages=ages,
             limit=limit,
             datastore=datastore or (),
             neighbours=neighbours,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sublayer.evaluation import Evaluation
+    from sublayer.evaluation import AgeBin, Evaluation
 
 FIGURES = {
     "loss": "loss",
@@ -36,6 +36,8 @@ def print_page(found: Evaluation) -> None:
     data = found.dump()
     if found.positions is not None:
         console.print(_positions(found.positions))
+    elif found.ages is not None:
+        console.print(_ages(found.ages))
     elif found.lengths is not None:
         console.print(_lengths(data["lengths"]))
     else:
@@ -110,6 +112,20 @@ def _positions(losses: Sequence[float | None]) -> Table:
     most = max((mean for _, mean in means if mean), default=1.0)
     for positions, mean in means:
         table.add_row(positions, _figure(mean), "█" * round(BAR * (mean or 0) / most))
+    return table
+
+
+def _ages(bins: Sequence[AgeBin]) -> Table:
+    """With a bar for what one key gets, on a logarithmic scale over three powers of ten."""
+    from math import log10
+
+    table = _table("age", "attention", "keys", "each", "")
+    table.columns[4].justify = "left"
+    most = max(one.weight for one in bins)
+    for one in bins:
+        bar = 1 + log10(one.weight / most) / 3 if one.weight else 0
+        row = f"{one.first:,}–{one.last:,}", f"{one.mass:.1%}", f"{one.keys:,.1f}", f"{one.weight:.2e}"
+        table.add_row(*row, "█" * round(BAR * max(0, bar)))
     return table
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from sublayer.evaluation.passes import Ids, Rows, lanes, windows
-from sublayer.nn.memory import Memory
+from sublayer.nn.layout import expand
 from sublayer.nn.model import Model
 
 AT_ONCE = 4096
@@ -61,23 +61,23 @@ def choose(
 
 
 def with_memory(model: Model, length: int) -> Model:
-    """The same weights, not copied, in a model that remembers `length` tokens."""
+    """The same weights, not copied, in a model that remembers `length` tokens; memories that are shorter than another
+    letter's stay as they are."""
     stack = model.config.stack
-    held = {letter: getattr(part, "memory", None) for letter, part in stack.alphabet.items() if letter in stack.layout}
-    letters = [letter for letter, memory in held.items() if isinstance(memory, Memory.Config) and memory.hidden]
-    config = model.config.but({f"{letter}.memory.length": length for letter in letters})
-    if any(memory.hidden and memory.reach != length for memory in _memories(config)):
+    used = {letter: part for letter, part in stack.alphabet.items() if letter in stack.layout}
+    sizes = {letter: part.remembering(length) for letter, part in used.items() if part.remembering(length)}
+    longest = max((used[letter].remembered for letter in sizes), default=0)
+    sizes = {letter: some for letter, some in sizes.items() if used[letter].remembered == longest}
+    config = model.config.but(
+        {f"{letter}.{name}": value for letter, some in sizes.items() for name, value in some.items()}
+    )
+    slots = zip(expand(stack.layout), config.stack.parts, strict=True)
+    if any(letter in sizes and part.remembered != length for letter, part in slots):
         raise ValueError(f"memory={length}: the layers' memories vary by more than length; leave memory out")
     with torch.random.fork_rng(devices=[]):  # weights that are drawn and dropped
         twin = config.build()
     twin.load_state_dict(model.state_dict(), assign=True)
     return twin
-
-
-def _memories(config: Model.Config) -> list[Memory.Config]:
-    """Of each sublayer that has one."""
-    found = (getattr(part, "memory", None) for part in config.stacks[""].parts)
-    return [memory for memory in found if isinstance(memory, Memory.Config)]
 
 
 def _check_model(model: Model) -> None:

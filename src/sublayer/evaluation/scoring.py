@@ -53,9 +53,9 @@ def score(
     """
     ids_N = read_ids(tokens, limit)
     protocol = choose(model, len(ids_N) - 1, length=length, batch=batch, carry=carry, stride=stride, memory=memory)
-    reader, nats = _reader(model, memory), 0.0
+    reader, nats = reader_of(model, memory), 0.0
     with reading(reader):
-        for _, nats_BS in _read(reader, ids_N, protocol, on_batch, scorer):
+        for _, nats_BS in read_rows(reader, ids_N, protocol, on_batch, scorer):
             nats += float(nats_BS.sum(dtype=torch.float64))
     targets = len(ids_N) - 1
     return Score(nats, targets, *count(tokens if isinstance(tokens, Tokens) else ids_N, targets, tokenizer))
@@ -80,9 +80,9 @@ def by_position(
     targets = len(ids_N) - 1
     protocol = choose(model, targets, length=length, batch=batch, carry=carry, memory=memory)
     nats_L, count_L = torch.zeros(2, min(length, targets), dtype=torch.float64)
-    reader = _reader(model, memory)
+    reader = reader_of(model, memory)
     with reading(reader):
-        for rows, nats_BL in _read(reader, ids_N, protocol, on_batch):
+        for rows, nats_BL in read_rows(reader, ids_N, protocol, on_batch):
             here = nats_BL.shape[1]
             nats_L[:here] += nats_BL.sum(0, dtype=torch.float64).cpu()
             count_L[:here] += (rows.targets_BS != -100).sum(0)
@@ -131,11 +131,12 @@ def read_ids(tokens: Tokens | Ids, limit: int | None = None) -> Integer[np.ndarr
     return ids_N if limit is None else ids_N[: limit + 1]
 
 
-def _reader(model: Model, memory: int | None) -> Model:
+def reader_of(model: Model, memory: int | None) -> Model:
+    """The model, remembering so many tokens."""
     return with_memory(model, memory) if memory else model
 
 
-def _read(
+def read_rows(
     model: Model,
     ids_N: Ids,
     protocol: EvaluationProtocol,

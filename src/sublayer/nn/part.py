@@ -144,6 +144,14 @@ class Part(nn.Module):
             """Number of tokens that a memory of bounded length stores, which cost counts by default; 0 without one."""
             return 0
 
+        def remembering(self, tokens: int) -> dict[str, Any]:
+            """The settings with which it remembers so many earlier tokens; none where that is nothing to set."""
+            return {}
+
+        def starts_from(self, other: Part.Config) -> bool:
+            """Whether training may start from the weights of that part: they fit, and mean the same in both."""
+            return self == other
+
         def head_dim_in(self, dim: int) -> int | None:
             """Size of its heads in a model of this width; None if it has none."""
             return None

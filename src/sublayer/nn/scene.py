@@ -34,6 +34,8 @@ class Scene:
     """How many of the tokens, the first ones, are global ones that a stack put in front of the text."""
     summary_BL: Int[Tensor, "#B L"] | None = None
     """For each token, which of those stands for its segment; −1: none, as for themselves. None if there are none."""
+    far: int | None = None
+    """How far behind the segment's first token the oldest slot stands, where a memory knows; None: by position."""
     source_BSD: Float[Tensor, "B S D"] | None = None
     source_valid_BS: Bool[Tensor, "B S"] | None = None
     losses: dict[str, Tensor] = field(default_factory=dict)
@@ -89,13 +91,13 @@ class Scene:
         """False where one of those tokens before the segment is padding; None if none is."""
         return None if memory == 0 or self.past_valid_BP is None else self.past_valid_BP[:, -memory:]
 
-    def after(self, i_BP: Int[Tensor, "#B P"], valid_BP: Bool[Tensor, "#B P"]) -> Scene:
+    def after(self, i_BP: Int[Tensor, "#B P"], valid_BP: Bool[Tensor, "#B P"], far: int | None = None) -> Scene:
         """The same segment after other slots: what a memory offers instead of the tokens just before the segment."""
         B = max(len(self.i_BL), len(i_BP), len(valid_BP))
         valid_BL = torch.ones_like(self.i_BL, dtype=torch.bool) if self.valid_BL is None else self.valid_BL
         now = {"i_BL": self.i_BL.expand(B, -1), "valid_BL": valid_BL.expand(B, -1)}
         past = {"past_i_BP": i_BP.expand(B, -1), "past_valid_BP": valid_BP.expand(B, -1)}
-        return replace(self, **now, **past, _once={})
+        return replace(self, **now, **past, far=far, _once={})
 
     def cut(self, t: int, count: int) -> Scene:
         """The scene of `count` tokens from t on, with those before them as their past; `count` may be 0."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -87,6 +87,9 @@ class Constant:
 class PartState:
     """Base for the state of one part: a frozen dataclass of tensors (batch first), Growings and plain values."""
 
+    by_token: ClassVar[bool] = False
+    """Whether all it holds is of single tokens, of which those marked as padding are never seen again."""
+
     def map(self, change: Callable[[Tensor], Tensor]) -> Self:
         return replace(self, **{f.name: map_tensors(getattr(self, f.name), change) for f in fields(self)})  # pyright: ignore[reportArgumentType]
 
@@ -115,6 +118,12 @@ def _select(value: Any, rows: Tensor) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(_select(item, rows) for item in value)
     return map_tensors(value, lambda x: x.index_select(0, rows))
+
+
+def _by_token(part: Any) -> bool:
+    if isinstance(part, (tuple, list)):
+        return all(_by_token(one) for one in part)
+    return part is None or (isinstance(part, PartState) and part.by_token)
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -172,6 +181,23 @@ class State:
         """Rows of the batch, in any order and number: beams reordered, finished rows dropped."""
         rest = replace(self, parts=()).map(lambda x: x.index_select(0, rows))
         return replace(rest, parts=tuple(_select(part, rows) for part in self.parts))
+
+    def reset(self, rows_B: Tensor) -> State:
+        """The rows marked True begin anew, as at a new document: what they have read is padding from now on. Consumes
+        the state."""
+        if not all(_by_token(part) for part in self.parts):
+            raise ValueError(
+                "reset: a part of this model stores sums over what it has read, from which no row can be taken back; "
+                "begin with a new state, or give the row that of another by select()"
+            )
+        self.take()
+        B, P, device = len(rows_B), self.start, rows_B.device
+        i_BP = torch.arange(P, device=device).expand(B, -1) if self.past_i is None else self.past_i.value
+        valid_BP = ~rows_B[:, None].expand(-1, P)
+        valid_BP = valid_BP if self.past_valid is None else valid_BP & self.past_valid.value
+        next_B = torch.full((B,), P, device=device) if self.next_B is None else self.next_B
+        past = {"past_i": Growing.of(i_BP, 1), "past_valid": Growing.of(valid_BP, 1)}
+        return replace(self, **past, next_B=next_B.masked_fill(rows_B, 0), used=False)
 
     @property
     def size(self) -> int:

@@ -51,8 +51,13 @@ AT_MOST: dict[str, int] = {
     "radius": 4,
     "segment": 5,
     "features": 24,
+    "compressed": 4,
+    "rate": 3,
+    "group": 2,
+    "window": 5,
+    "neighbours": 3,
 }
-"""Sizes of patterns, segments and random features, which stay as they are where they are smaller."""
+"""Sizes of patterns, segments, random features and compressed memories, left as they are where they are smaller."""
 
 
 def small(config: Model.Config) -> Model.Config:

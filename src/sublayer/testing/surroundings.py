@@ -169,6 +169,19 @@ def _memories(memory: Config) -> Surroundings:
     ) | {"feedback stack": (FEEDBACK, {"s.memory": memory.dump()})}
 
 
+def _compressors(compressor: Config) -> Surroundings:
+    settings = {"kind": "compressive", "length": 6, "compressed": 4, "rate": 3, "compressor": compressor.dump()}
+    return {
+        name: (DECODER, {"s.memory": settings, **beside})
+        for name, beside in {
+            "alone": {},
+            "rotary": {"position": "rotary"},
+            "relative": {"position": "relative_xl"},
+            "fewer key heads": {"s.kv_heads": 2},
+        }.items()
+    }
+
+
 def _spans(span: Config) -> Surroundings:
     return _with(
         DECODER,
@@ -238,6 +251,7 @@ FAMILIES: dict[str, Callable[[Any], Surroundings]] = {
     "pattern": _patterns,
     "kernel": _kernels,
     "memory": _memories,
+    "compressor": _compressors,
     "span": _spans,
     "residual": _residuals,
     "norm": _norms,

@@ -83,7 +83,8 @@ class TrainConfig(Config, tag="train"):
     mask: Rate = 0.15
     """Share of tokens that are hidden from an encoder."""
     start: str | None = None
-    """Run whose weights training starts from (fine-tuning), at a tenth of the rate."""
+    """Run whose weights training starts from (fine-tuning), at a tenth of the rate. The models are alike, or parts of
+    this one say that they may start from those (memorizing from multihead)."""
     log_every: Number = 10
     """Steps between lines of metrics."""
     eval_every: Number | None = None

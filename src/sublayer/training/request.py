@@ -113,13 +113,25 @@ def check_memory(model: Model.Config, device: torch.device) -> None:
         )
 
 
+def _starts_from(model: Model.Config, start: Model.Config) -> bool:
+    """Whether all but the parts is the same, and each part may start from the one in its slot."""
+    if any(not {"alphabet", "layout", "vary"} & set(path.split(".")) for path in start.diff(model)):
+        return False
+    stacks = zip(model.stacks.values(), start.stacks.values(), strict=True)
+    return all(
+        len(here.parts) == len(there.parts)
+        and all(one.starts_from(other) for one, other in zip(here.parts, there.parts, strict=True))
+        for here, there in stacks
+    )
+
+
 def check_start(model: Model.Config, start: Run) -> None:
-    """Fine-tuning takes all weights, so the models must be alike."""
-    differ = start.model_config.diff(model)
-    if differ:
-        path, (there, here) = next(iter(differ.items()))
+    """Fine-tuning takes all weights, so the models must be alike, but for parts that may start from others."""
+    there = start.model_config
+    if not _starts_from(model, there):
+        path, (before, here) = next(iter(there.diff(model).items()))
         raise ConfigError(
-            f"train.start={start.path}: its model has {path}={there}, this one {here}; leave the model's keys as the "
+            f"train.start={start.path}: its model has {path}={before}, this one {here}; leave the model's keys as the "
             "run has them"
         )
     if not start.checkpoints:

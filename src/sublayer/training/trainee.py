@@ -49,8 +49,10 @@ class Trainee:
         model = stage.model.build()
         notes = None if checkpoint is None else Notes.read(checkpoint)
         weights = first_weights(config) if checkpoint is None else checkpoint.tensors("model")
-        if weights is not None or checkpoint is not None:
-            load_weights(model, weights or {}, run.path if checkpoint is None else checkpoint.path)
+        if checkpoint is not None:
+            load_weights(model, weights or {}, checkpoint.path)
+        elif weights is not None:  # what the other run has not begins as in any training
+            load_weights(model, {**model.state_dict(), **weights}, run.path)
         model.to(world.device)
         if config.recompute:
             recompute(model)

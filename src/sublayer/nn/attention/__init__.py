@@ -5,6 +5,7 @@ from sublayer.nn.attention.etc import EtcAttention
 from sublayer.nn.attention.kernel import Kernel, Load, Softmax, View
 from sublayer.nn.attention.longformer_attention import LongformerAttention
 from sublayer.nn.attention.lsh import Lsh
+from sublayer.nn.attention.memorizing import Memorizing
 from sublayer.nn.attention.memory_compressed import MemoryCompressed
 from sublayer.nn.attention.multihead import MultiHead
 from sublayer.nn.attention.pattern import Causal, Full, Pattern, Window
@@ -24,6 +25,7 @@ __all__ = [
     "Load",
     "LongformerAttention",
     "Lsh",
+    "Memorizing",
     "MemoryCompressed",
     "MultiHead",
     "Pattern",

@@ -127,6 +127,10 @@ class MultiHead(Heads):
         def remembered(self) -> int:
             return self.memory.reach or 0
 
+        def remembering(self, tokens: int) -> dict[str, Any]:
+            found = self.memory.remembering(tokens) if self.memory.hidden else {}
+            return {f"memory.{name}": value for name, value in found.items()}
+
         @property
         def recalls(self) -> bool:
             return self.kernel.recalls and self.memory.recalls
@@ -172,13 +176,14 @@ class MultiHead(Heads):
             pairs, apart = self._pairs(slot, work, M)
             position = self.position(slot).layer_flops(H, K, slot.dim, L, apart, stored)
             weights = self.kernel.flops(Load(slot.dim, H, G, K, L, pairs, self.pattern.causal, M - L))
-            return queries + keys + position + weights + self.memory.flops(slot, G, K, work)
+            own = self.memory.flops(slot, G, K, work) + H * self.memory.head_flops(K, work)
+            return queries + keys + position + weights + own
 
         def _slots(self, work: Work) -> int:
             """Number of slots before the segment."""
             if self.outlasts:
                 return self.pattern.stored(work.memory)
-            return self.memory.slots(least(work.memory, self.reach, self.span.begins) or 0)
+            return self.memory.offered(work.memory, least(self.reach, self.span.begins))
 
         def _pairs(self, slot: Slot, work: Work, M: int) -> tuple[int, int]:
             """Query–key pairs that are multiplied in all heads, masked ones included; and distances that queries ask
@@ -186,7 +191,9 @@ class MultiHead(Heads):
             H, L, position = self.sizes(slot.dim)[0], work.length, self.position(slot).owner
             served = not position.acts_on_scores or position.biases_by_distance
             pairs, stored = H * L * M, min(work.memory, M - L)
-            if not self.kernel.by_bands or self.memory.masks:
+            if self.memory.masks:
+                return pairs, L + self.memory.behind(work.memory, least(self.reach, self.span.begins))
+            if not self.kernel.by_bands:
                 return pairs, M
             if L == 1 and not self.pattern.triangle:
                 oldest = 0 if self.outlasts else work.memory - stored

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from sublayer.nn import normed_linear
@@ -62,6 +63,25 @@ class Projection:
         k_BMZ, v_BMZ = F.linear(self._normed(x_BMD), weight, bias).chunk(2, dim=-1)
         k_BGMK, v_BGMK = split_heads(k_BMZ, self.part.groups), split_heads(v_BMZ, self.part.groups)
         return self.part.position.key(k_BGMK, scene, memory), v_BGMK
+
+    def scores(self, k_BGMK: Float[Tensor, "B G M K"]) -> Float[Tensor, "B H L M"]:
+        """q kᵀ/√K: what queries and keys alone decide, both with their position applied."""
+        q_BHLK = self.part.position.query(self.queries(), self.scene)
+        k_BHMK = k_BGMK.repeat_interleave(self.part.heads // self.part.groups, dim=1)
+        return (q_BHLK * q_BHLK.shape[-1] ** -0.5) @ k_BHMK.transpose(-1, -2)
+
+    def read(self, x_BMD: Float[Tensor, "B M D"], real_BM: Bool[Tensor, "B M"] | None) -> Float[Tensor, "B H L K"]:
+        """Attention by content alone on other inputs, of which `real_BM` are there; gradients reach these inputs."""
+        weight, bias = (None if one is None else one.detach() for one in self._rows(slice(self._width, None)))
+        assert weight is not None
+        if self.norm is not None:
+            fixed = {name: one.detach() for name, one in self.norm.named_parameters()}
+            x_BMD = functional_call(self.norm, fixed, (x_BMD,))
+        k_BMZ, v_BMZ = F.linear(x_BMD, weight, bias).chunk(2, dim=-1)
+        k_BGMK, v_BGMK = split_heads(k_BMZ, self.part.groups), split_heads(v_BMZ, self.part.groups)
+        mask = None if real_BM is None else real_BM[:, None, None]
+        grouped = self.part.groups != self.part.heads
+        return F.scaled_dot_product_attention(self.queries().detach(), k_BGMK, v_BGMK, mask, enable_gqa=grouped)
 
     def normed(self) -> Float[Tensor, "B L D"]:
         """What the segment's are projected from."""

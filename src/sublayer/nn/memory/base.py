@@ -89,9 +89,25 @@ class Memory(nn.Module):
             """Matmul work of its own, beside the projection of what is attended."""
             return 0
 
+        def head_flops(self, head_dim: int, work: Work) -> int:
+            """Matmul work of its own for each query head."""
+            return 0
+
         def slots(self, tokens: int) -> int:
             """Number of slots it offers after that many earlier tokens, of those within reach."""
             return tokens
+
+        def offered(self, tokens: int, limit: int | None) -> int:
+            """The same after any number of tokens, of which the attention can use the last `limit`; None: all."""
+            return self.slots(least(tokens, limit) or 0)
+
+        def behind(self, tokens: int, limit: int | None) -> int:
+            """How many tokens back from the next one the oldest of these slots stands."""
+            return self.offered(tokens, limit)
+
+        def remembering(self, tokens: int) -> dict[str, Any]:
+            """The settings with which it stores so many earlier tokens; asked of memories of hidden states."""
+            return {"length": tokens}
 
         def state_size(self, slot: Slot, groups: int, head_dim: int, work: Work, reach: int | None) -> int:
             """Numbers in its state, per row; `reach`: number of earlier tokens that the attention can use. Of hidden
@@ -125,6 +141,7 @@ class Memory(nn.Module):
 class Hidden(PartState):
     """What the sublayer received at earlier tokens, cut from the graph: norm, W_k and W_v still learn from it."""
 
+    by_token = True
     x: Growing
 
     def __len__(self) -> int:

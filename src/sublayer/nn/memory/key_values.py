@@ -37,6 +37,7 @@ class Lasting(PartState):
 class KeyValues(PartState):
     """Projected keys and values of earlier tokens, by head."""
 
+    by_token = True
     k: Growing
     v: Growing
     table: Constant | None = None

@@ -129,3 +129,8 @@ class Position(nn.Module):
 def distances(scene: Scene, memory: int) -> Tensor:
     """i − j for every query and key, (B or 1, L, M); computed once per pass."""
     return scene.once(("distances", memory), lambda: scene.i_BL[:, :, None] - scene.positions(memory)[:, None, :])
+
+
+def farthest(scene: Scene, memory: int) -> int:
+    """The largest of these distances, or a bound that the memory knows without looking."""
+    return int(distances(scene, memory).max()) if scene.far is None else scene.far + scene.length - 1

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sublayer.nn.config import Count, Rate
 from sublayer.nn.linear import DEVIATION, linear
-from sublayer.nn.position.base import Position, distances
+from sublayer.nn.position.base import Position, distances, farthest
 from sublayer.nn.position.sinusoidal import sinusoid
 from sublayer.nn.scene import Scene
 
@@ -82,7 +82,7 @@ class RelativeXL(Position):
         self, q_BHLK: Float[Tensor, "B H L K"], scene: Scene, memory: int, scale: float, table: Tensor | None
     ) -> Float[Tensor, "B H L M"]:
         attended = memory + scene.length
-        reach = attended if scene.even else int(distances(scene, memory).max()) + 1
+        reach = attended if scene.even else farthest(scene, memory) + 1
         r_HKR = self.table(reach) if table is None or table.shape[-1] < reach else table[..., -reach:]
         by_distance_BHLR = ((q_BHLK + self._by_head(self.terms.v_D)) * scale) @ r_HKR
         if scene.even:

@@ -64,7 +64,20 @@ def rows(case: Case) -> str | None:
         replaced = torch.tensor([0, 0, 2])
         again = model(more, state.select(replaced))[0]
         same_bits(again[[0, 2]], plain[[0, 2]], "rows: the rows beside one that was replaced")
+        if not case.config.needs_source:
+            _reset(case, model, state, more, plain)
     return None
+
+
+def _reset(case: Case, model: Any, state: State, more: Tensor, plain: Tensor) -> None:
+    """A row that begins anew goes on as one that has read nothing, those beside it as before."""
+    try:
+        reset = state.reset(torch.tensor([False, True, False]))
+    except ValueError:
+        return  # it says that it stores sums
+    again = model(more, reset)[0]
+    same(again[[0, 2]], plain[[0, 2]], 1e-10, "rows: the rows beside one that begins anew")
+    same(again[1:2], case.read(model, more[1:2]), 1e-10, "rows: one that begins anew")
 
 
 @law("state size", long=PIECES)

@@ -163,6 +163,10 @@ class Kernel(nn.Module):
         """The attention that it approximates, of a first segment; None where it approximates none."""
         return None
 
+    def weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"] | None:
+        """How much of each key every query reads, given as to `forward`; None: it forms no such weights."""
+        return None
+
     def path(self, part: nn.Module, mode: paths.Mode) -> paths.Choice:
         """Which path it takes in this attention, if its work does not follow bands."""
         return paths.Choice(f"kernel={self.config.tag} (PyTorch)")

@@ -48,6 +48,13 @@ class Softmax(Kernel):
         given = view.sight, view.position, view.scene, view.table, view.dropout, view.span
         return attend(q_BHLK, k_BGMK, v_BGMK, *given), None
 
+    def weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"]:
+        memory, scale, scene = view.remembered, q_BHLK.shape[-1] ** -0.5, view.scene
+        bias_BHLM = view.position.bias(q_BHLK, scene, memory, scale, view.table)
+        fade_BHLM = None if view.span is None else view.span.fade(distances(scene, memory), scene, q_BHLK.dtype)
+        q_BHLK = view.position.query(q_BHLK, scene)
+        return _weights(q_BHLK, k_BGMK, view.sight, view.position, scene, bias_BHLM, fade_BHLM)
+
     def reference(
         self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: None = None
     ) -> tuple[Tensor, None]:
@@ -124,17 +131,30 @@ def _attend_openly(
     dropout: float,
 ) -> Tensor:
     """With the weights as a matrix, for positions that re-weigh scores or add to values."""
-    groups = q_BHLK.shape[1] // k_BGMK.shape[1]
-    k_BHMK, v_BHMK = k_BGMK.repeat_interleave(groups, dim=1), v_BGMK.repeat_interleave(groups, dim=1)
-    memory = k_BHMK.shape[2] - q_BHLK.shape[2]
+    memory = k_BGMK.shape[2] - q_BHLK.shape[2]
+    weights_BHLM = _weights(q_BHLK, k_BGMK, sight, position, scene, bias_BHLM, fade_BHLM)
+    weights_BHLM = F.dropout(weights_BHLM, dropout) if dropout else weights_BHLM
+    y_BHLK = weights_BHLM @ v_BGMK.repeat_interleave(q_BHLK.shape[1] // k_BGMK.shape[1], dim=1)
+    extra_BHLK = position.value(weights_BHLM, scene, memory)
+    return y_BHLK if extra_BHLK is None else y_BHLK + extra_BHLK
+
+
+def _weights(
+    q_BHLK: Tensor,
+    k_BGMK: Tensor,
+    sight: Sight,
+    position: Position,
+    scene: Scene,
+    bias_BHLM: Tensor | None,
+    fade_BHLM: Tensor | None,
+) -> Float[Tensor, "B H L M"]:
+    """Queries come with their position applied."""
+    k_BHMK = k_BGMK.repeat_interleave(q_BHLK.shape[1] // k_BGMK.shape[1], dim=1)
     scores_BHLM = (q_BHLK * q_BHLK.shape[-1] ** -0.5) @ k_BHMK.transpose(-1, -2)
     scores_BHLM = scores_BHLM if bias_BHLM is None else scores_BHLM + bias_BHLM
-    scores_BHLM = position.weigh(scores_BHLM, scene, memory)
+    scores_BHLM = position.weigh(scores_BHLM, scene, k_BHMK.shape[2] - q_BHLK.shape[2])
     scores_BHLM = _masked(scores_BHLM if fade_BHLM is None else scores_BHLM + fade_BHLM, sight)
     weights_BHLM = scores_BHLM.softmax(dim=-1)
     if sight.mask_BHLM is not None:  # a row may see nothing: −∞ everywhere, whose softmax is NaN
         weights_BHLM = weights_BHLM.masked_fill(scores_BHLM.isneginf().all(-1, keepdim=True), 0)
-    weights_BHLM = F.dropout(weights_BHLM, dropout) if dropout else weights_BHLM
-    y_BHLK = weights_BHLM @ v_BHMK
-    extra_BHLK = position.value(weights_BHLM, scene, memory)
-    return y_BHLK if extra_BHLK is None else y_BHLK + extra_BHLK
+    return weights_BHLM
