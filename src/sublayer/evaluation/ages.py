@@ -77,7 +77,7 @@ class _Tally:
     def add(self, kernel: Any, given: tuple[Any, ...]) -> None:
         """A kernel's hook: what it is called with."""
         q_BHLK, k_BGMK, _, view = given[:4]
-        weights_BHLM = kernel.weights(q_BHLK, k_BGMK, view)
+        weights_BHLM = kernel.attention_weights(q_BHLK, k_BGMK, view)
         if weights_BHLM is None:
             return
         age_BLM = distances(view.scene, view.remembered).expand(len(q_BHLK), -1, -1)

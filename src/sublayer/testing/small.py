@@ -54,7 +54,6 @@ AT_MOST: dict[str, int] = {
     "compressed": 4,
     "rate": 3,
     "group": 2,
-    "window": 5,
     "neighbours": 3,
 }
 """Sizes of patterns, segments, random features and compressed memories, left as they are where they are smaller."""

@@ -163,7 +163,7 @@ class Kernel(nn.Module):
         """The attention that it approximates, of a first segment; None where it approximates none."""
         return None
 
-    def weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"] | None:
+    def attention_weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"] | None:
         """How much of each key every query reads, given as to `forward`; None: it forms no such weights."""
         return None
 

@@ -48,7 +48,7 @@ class Softmax(Kernel):
         given = view.sight, view.position, view.scene, view.table, view.dropout, view.span
         return attend(q_BHLK, k_BGMK, v_BGMK, *given), None
 
-    def weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"]:
+    def attention_weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"]:
         memory, scale, scene = view.remembered, q_BHLK.shape[-1] ** -0.5, view.scene
         bias_BHLM = view.position.bias(q_BHLK, scene, memory, scale, view.table)
         fade_BHLM = None if view.span is None else view.span.fade(distances(scene, memory), scene, q_BHLK.dtype)
