@@ -17,8 +17,8 @@ def balanced(
     q_BHLK: Float[Tensor, "B H L K"],
     k_BHLK: Float[Tensor, "B H L K"],
     v_BHLK: Float[Tensor, "B H L K"],
-    to_query_BHLC: Float[Tensor, "B H L C"],
-    to_key_BHLC: Float[Tensor, "B H L C"],
+    to_query_BHCL: Float[Tensor, "B H C L"],
+    to_key_BHCL: Float[Tensor, "B H C L"],
     scene: Scene,
     window: int,
     dropout: float,
@@ -26,8 +26,8 @@ def balanced(
     """What a query gets from each centroid that takes it, in the mean; zeros if none does. `to_…`: how near each token
     is to each centroid."""
     window = min(window, q_BHLK.shape[2])
-    query_BHCW = nearest(to_query_BHLC, scene.valid_BL, window)
-    key_BHCW = nearest(to_key_BHLC, scene.valid_BL, window)
+    query_BHCW = nearest(to_query_BHCL, scene.valid_BL, window)
+    key_BHCW = nearest(to_key_BHCL, scene.valid_BL, window)
     seen = Sight()
     if scene.valid_BL is not None:  # a row with fewer real tokens than the window takes padding too
         real_BHCW = scene.valid_BL[:, None, None].expand(*key_BHCW.shape[:3], -1).gather(-1, key_BHCW)
@@ -48,14 +48,13 @@ def levels(dtype: torch.dtype) -> int:
 
 
 def nearest(
-    to_BHLC: Float[Tensor, "B H L C"], valid_BL: Bool[Tensor, "#B L"] | None, window: int
+    to_BHCL: Float[Tensor, "B H C L"], valid_BL: Bool[Tensor, "#B L"] | None, window: int
 ) -> Int[Tensor, "B H C W"]:
     """The tokens nearest to each centroid, in the order of the text; padding only where there are no others."""
-    length, most = to_BHLC.shape[2], levels(to_BHLC.dtype)
-    level_BHLC = (to_BHLC * most).round().long()
+    length, most = to_BHCL.shape[-1], levels(to_BHCL.dtype)
+    rank_BHCL = (to_BHCL * most).round_().long()
     if valid_BL is not None:
-        level_BHLC = level_BHLC.masked_fill(~valid_BL[:, None, :, None], -2 * most)
-    # Of equal ones the first. A number for each token, since `topk` chooses among equal ones as it likes.
-    earlier_L1 = torch.arange(length - 1, -1, -1, device=to_BHLC.device)[:, None]
-    rank_BHCL = (level_BHLC * length + earlier_L1).transpose(-1, -2)
+        rank_BHCL.masked_fill_(~valid_BL[:, None, None], -2 * most)
+    # Of equal ones the first: a number for each token, since `topk` chooses among equal ones as it likes.
+    rank_BHCL.mul_(length).sub_(torch.arange(length, device=to_BHCL.device))
     return rank_BHCL.topk(window, dim=-1).indices.sort(dim=-1).values

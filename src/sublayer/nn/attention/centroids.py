@@ -12,9 +12,10 @@ from sublayer.nn.attention.buckets import without_autocast
 
 
 class Centroids(nn.Module):
-    """μ_c = m_c/|m_c| for each head, moved between steps of training by the unit vectors x that were nearest to them:
+    """μ_c = m_c/|m_c| for each head, moved between steps of training by the vectors x that were nearest to them, all of
+    length √K:
 
-        m_c ← λ m_c + (1 − λ) C/n Σ_{x nearest to μ_c} x
+        m_c ← λ m_c + (1 − λ) C/n Σ_{x nearest to μ_c} x/√K
 
     with C centroids and n vectors in the step (Roy et al. 2021, section 4.1; Σ there is not divided by n). The first m
     are random and as heavy as one step, so that centroids are the mean of all steps until these are about 1/(1 − λ).
@@ -36,12 +37,12 @@ class Centroids(nn.Module):
         # Of the steps since the last `after_step`; no buffers, since a checkpoint is taken between steps.
         self._collected: tuple[Tensor, Tensor, Tensor] | None = None
 
-    def forward(self, x_BHLK: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L C"]:
-        """How near each vector is to each centroid. In float32 at least: another cluster changes who sees whom."""
+    def forward(self, x_BHLK: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H C L"]:
+        """The cosine of each vector with each centroid. In float32 at least: another cluster changes who sees whom."""
         dtype = torch.promote_types(x_BHLK.dtype, torch.float32)
         with without_autocast(x_BHLK):
-            centroid_HCK = F.normalize(self.mean_HCK.to(dtype), dim=-1)
-            return x_BHLK.detach().to(dtype) @ centroid_HCK.transpose(-1, -2)
+            unit_HCK = F.normalize(self.mean_HCK.to(dtype), dim=-1) * x_BHLK.shape[-1] ** -0.5
+            return unit_HCK @ x_BHLK.detach().to(dtype).transpose(-1, -2)
 
     @torch.no_grad()
     def collect(
@@ -87,7 +88,7 @@ class Centroids(nn.Module):
         (sum_HCK, count, some_HCK), self._collected = self._collected, None
         if not count:
             return
-        given_HCK = sum_HCK * (self.mean_HCK.shape[1] / count)
+        given_HCK = sum_HCK * (self.mean_HCK.shape[1] * self.mean_HCK.shape[2] ** -0.5 / count)
         mean_HCK = self.decay * self.mean_HCK + (1 - self.decay) * given_HCK
         moved_HCK = (1 - self.decay) * F.normalize(some_HCK, dim=-1)
         self.mean_HCK.copy_(torch.where(sum_HCK.any(-1, keepdim=True), mean_HCK, moved_HCK))

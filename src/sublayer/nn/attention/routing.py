@@ -165,8 +165,8 @@ class Routing(Looking):
         return self.config.dropout if self.training else 0.0
 
     def _back(self, q_BHLK: Tensor, v_BHLK: Tensor, scene: Scene, state: Hashed | None) -> tuple[Tensor, Hashed]:
+        _, cluster_BHL = self._near(q_BHLK, scene)
         k_BHLK = q_BHLK * self.head_dim**-0.5
-        cluster_BHL = self._near(k_BHLK, scene).argmax(-1)
         past = Hashed.empty(k_BHLK, v_BHLK, 1, self.grid) if state is None else state
         code_BH1L, after = enter(past, k_BHLK, v_BHLK, cluster_BHL[:, :, None], scene.valid_BL, self.grid)
         if paths.slow():
@@ -174,19 +174,18 @@ class Routing(Looking):
         return look_back(q_BHLK, k_BHLK, v_BHLK, code_BH1L, past, self.grid, self._dropout), after
 
     def _both_ways(self, q_BHLK: Tensor, k_BHLK: Tensor, v_BHLK: Tensor, scene: Scene) -> Tensor:
-        scale, window = self.head_dim**-0.5, self.config.window
-        to_query_BHLC, to_key_BHLC = (self._near(x_BHLK * scale, scene) for x_BHLK in (q_BHLK, k_BHLK))
+        (to_query_BHCL, _), (to_key_BHCL, _) = self._near(q_BHLK, scene), self._near(k_BHLK, scene)
+        known = q_BHLK, k_BHLK, v_BHLK, to_query_BHCL, to_key_BHCL
         if paths.slow():
-            near = to_query_BHLC, to_key_BHLC, scene.valid_BL
-            return reference.both_ways(q_BHLK, k_BHLK * scale, v_BHLK, *near, window)
-        return balanced(q_BHLK, k_BHLK, v_BHLK, to_query_BHLC, to_key_BHLC, scene, window, self._dropout)
+            return reference.both_ways(*known, scene.valid_BL, self.config.window)
+        return balanced(*known, scene, self.config.window, self._dropout)
 
-    def _near(self, x_BHLK: Tensor, scene: Scene) -> Tensor:
-        """How near each token is to each centroid; in training also what the centroids learn of it."""
-        near_BHLC = self.centroids(x_BHLK)
-        nearest_BHL, cluster_BHL = near_BHLC.max(-1)
+    def _near(self, x_BHLK: Tensor, scene: Scene) -> tuple[Tensor, Tensor]:
+        """How near each token is to each centroid, and to which it is nearest; in training the centroids collect it."""
+        near_BHCL = self.centroids(x_BHLK)
+        nearest_BHL, cluster_BHL = near_BHCL.max(2)
         self.centroids.collect(x_BHLK, nearest_BHL, cluster_BHL, scene.valid_BL)
-        return near_BHLC
+        return near_BHCL, cluster_BHL
 
 
 def normalised(x_BHLK: Float[Tensor, "B H L K"]) -> Float[Tensor, "B H L K"]:

@@ -11,7 +11,6 @@ from sublayer.nn.attention.buckets import Grid, Hashed
 
 
 def attend(q_K: Tensor, keys: list[Tensor], values: list[Tensor]) -> Tensor:
-    """Keys are unit vectors."""
     return torch.stack([q_K @ k_K for k_K in keys]).softmax(0) @ torch.stack(values)
 
 
@@ -24,7 +23,7 @@ def back(
     past: Hashed,
     grid: Grid,
 ) -> Float[Tensor, "B H L K"]:
-    """A token sees the last ones of its cluster before it; itself, if there is none."""
+    """A token sees the last ones of its cluster before it; itself, if there is none. Keys are divided by √K."""
     y_BHLK = torch.zeros_like(v_BHLK)
     for b, h in _heads(q_BHLK):
         clusters = (past.code.value[b, h, :, 0] // grid.span).tolist()
@@ -41,23 +40,24 @@ def both_ways(
     q_BHLK: Float[Tensor, "B H L K"],
     k_BHLK: Float[Tensor, "B H L K"],
     v_BHLK: Float[Tensor, "B H L K"],
-    to_query_BHLC: Float[Tensor, "B H L C"],
-    to_key_BHLC: Float[Tensor, "B H L C"],
+    to_query_BHCL: Float[Tensor, "B H C L"],
+    to_key_BHCL: Float[Tensor, "B H C L"],
     valid_BL: Tensor | None,
     window: int,
 ) -> Float[Tensor, "B H L K"]:
     """Each centroid takes the queries and the keys nearest to it; a query has the mean over those that took it."""
-    y_BHLK, most = torch.zeros_like(v_BHLK), levels(to_key_BHLC.dtype)
+    y_BHLK, most = torch.zeros_like(v_BHLK), levels(to_key_BHCL.dtype)
     for b, h in _heads(q_BHLK):
         real = _real(valid_BL, b, q_BHLK.shape[2])
         found: dict[int, list[Tensor]] = {i: [] for i in real}
-        for c in range(to_query_BHLC.shape[-1]):
+        for c in range(to_query_BHCL.shape[2]):
             queries, keys = (
-                sorted(real, key=lambda i: (-round(float(to_BHLC[b, h, i, c]) * most), i))[:window]
-                for to_BHLC in (to_query_BHLC, to_key_BHLC)
+                sorted(real, key=lambda i: (-round(float(to_BHCL[b, h, c, i]) * most), i))[:window]
+                for to_BHCL in (to_query_BHCL, to_key_BHCL)
             )
             for i in queries:
-                y_K = attend(q_BHLK[b, h, i], [k_BHLK[b, h, j] for j in keys], [v_BHLK[b, h, j] for j in keys])
+                q_K = q_BHLK[b, h, i] * q_BHLK.shape[-1] ** -0.5
+                y_K = attend(q_K, [k_BHLK[b, h, j] for j in keys], [v_BHLK[b, h, j] for j in keys])
                 found[i].append(y_K)
         for i, outputs in found.items():
             if outputs:
