@@ -8,7 +8,7 @@ from pathlib import Path
 import features
 from tables import table
 
-from sublayer.evaluation.approximation import DRAWS, TOKENS, approximation_error
+from sublayer.evaluation.approximation import DRAWS, TOKENS, approximation_errors
 from sublayer.nn.model import Model
 from sublayer.papers import registry
 
@@ -44,6 +44,6 @@ def _errors(config: Model.Config) -> list[float]:
     """At each deviation, of the first part that approximates."""
     if config.hash not in _known:
         parts = {part.hash: part for stack in config.stacks.values() for part in stack.parts}
-        found = ([approximation_error(part, config.dim, one) for one in DEVIATIONS] for part in parts.values())
-        _known[config.hash] = next((errors for errors in found if None not in errors), [])
+        found = (approximation_errors(part, config.dim, DEVIATIONS) for part in parts.values())
+        _known[config.hash] = next(filter(None, found), [])
     return _known[config.hash]

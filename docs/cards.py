@@ -156,7 +156,7 @@ def _results(name: str) -> Iterator[str]:
         yield from made
         return
     yield "## Claims, run again"
-    same = [one for one in family.names() if family.module(one) == family.module(name) and reproduced.known(one)]
+    same = [one for one in family.names() if family.module(one) == family.module(name) and reproduced.about(one)]
     if same:
         yield (
             "The results of this paper that were run again are on the card of "

@@ -32,7 +32,7 @@ PANELS = (
     (f"of deviation {LARGE}; dashes: {SMALL}", {LARGE: "", SMALL: "6 4"}, (WAVES, INDEPENDENT)),
 )
 """Title, deviations with the dashes of their lines, kinds."""
-COLOURS = dict(zip((INDEPENDENT, ORTHOGONAL, WAVES), PALETTE, strict=False))
+COLOURS: dict[str, str] = dict(zip((INDEPENDENT, ORTHOGONAL, WAVES), PALETTE, strict=False))
 
 Errors = Mapping[str, Mapping[int, Sequence[float]]]
 """Mean squared errors of each sample, by kind and number of features, at one deviation."""

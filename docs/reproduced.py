@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,19 @@ class PublishedClaim(ClaimResult):
     device: dict[str, Any]
 
 
-def known(paper: str) -> bool:
-    """Whether a claim of the paper was run."""
-    return any((RESULTS / paper).glob("*.json"))
+@cache
+def published() -> list[PublishedClaim]:
+    return [PublishedClaim.read(path) for path in sorted(RESULTS.rglob("*.json"))]
+
+
+def about(paper: str) -> list[PublishedClaim]:
+    """The claims of a paper, and those about several papers, that were run."""
+    return [one for one in published() if paper in (one.claim.partition("/")[0], *one.papers)]
 
 
 def sections(paper: str) -> Iterator[str]:
-    """Of a paper's card; none where no claim of the paper was run."""
-    results = [PublishedClaim.read(path) for path in sorted((RESULTS / paper).glob("*.json"))]
+    """Of a paper's card; none where no claim about the paper was run."""
+    results = about(paper)
     if results:
         yield "## Claims, run again"
         yield (

@@ -20,6 +20,21 @@ def test_killed_and_resumed_gives_the_same_bits(paper):
     assert b'"step": 5' in found.whole_metrics
 
 
+RANDOM = {
+    "features": {"s.kernel": {"kind": "performer", "features": 8, "redraw": 2}},
+    "waves": {"s.kernel": {"kind": "rfa", "features": 8, "gate": True}},
+    "hashes": {"s": {"kind": "lsh", "heads": 4, "buckets": 4, "chunk": 3, "rounds": 2}},
+}
+"""What is drawn again in training: between the checkpoint and the end, and after each step."""
+
+
+@pytest.mark.parametrize("drawn", RANDOM)
+def test_what_is_drawn_in_training_is_drawn_alike_after_a_kill(drawn):
+    found = rehearse(small(sublayer.config("gpt2")).but({"position": "none", **RANDOM[drawn]}))
+    assert found.differing == []
+    assert any("w_FK" in name for name in found.whole)
+
+
 def test_on_a_task_and_with_a_named_objective():
     task = Task.named("copy").but(episodes=20, valid=4, test=4, length=3)
     assert rehearse(small(sublayer.config("gpt2")), task, objective="answers").differing == []

@@ -55,7 +55,7 @@ def release() -> None:
 
 
 def _wanted() -> bool:
-    return os.environ.get(VARIABLE) != "0" and not torch.autograd._profiler_enabled()
+    return os.environ.get(VARIABLE) != "0" and not torch.autograd.profiler._is_profiler_enabled
 
 
 def _give_back(size: int, memory: np.ndarray) -> None:

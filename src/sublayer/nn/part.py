@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from sublayer.nn import paths
 from sublayer.nn.config import Config
 from sublayer.nn.scene import Scene
+from sublayer.nn.shared import SharedModules
 
 if TYPE_CHECKING:
     from sublayer.nn.attention.pattern.base import Pattern
@@ -34,6 +35,8 @@ class Slot:
     """The sublayer's index in the stack, from 0."""
     depth: int = 1
     """Number of sublayers in the stack."""
+    common: SharedModules | None = None
+    """Other modules that layers of the stack share; None while costing, and where a part is tried alone."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,16 @@ class Part(nn.Module):
         def params(self, slot: Slot) -> int:
             """Parameters, counted without building."""
             raise NotImplementedError(f"{type(self).__qualname__} does not count its parameters; define params(slot)")
+
+        def shared_params(self, slot: Slot) -> dict[str, int]:
+            """Parameters that it shares with other layers, by the name of the module in `slot.common`; the stack counts
+            each name once, and `params` none of them."""
+            return {}
+
+        @property
+        def shortest_text(self) -> int:
+            """Tokens of the shortest text in which all its parameters have an effect."""
+            return 1
 
         def flops(self, slot: Slot, work: Work) -> int:
             """Matmul work of one forward pass, 2 per multiply-add."""

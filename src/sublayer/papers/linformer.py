@@ -16,7 +16,7 @@ def linformer(base: Encoder.Config) -> Encoder.Config:
     """RoBERTa on 512 tokens whose keys and values become 256 slots, by one matrix for both in each layer.
 
     Of the paper's models this is n = 512, k = 256 with key-value sharing: 12 matrices in 12 layers. Headwise sharing,
-    with 24, is `s.kernel.share=heads`. Its third kind, one matrix for all layers, is left out.
+    with 24, is `s.kernel.share=heads`; layerwise sharing, with one in all, is `s.kernel.share=layers`.
     """
     norm = LayerNorm.Config(eps=1e-5)
     norms = {"embedding.norm": norm, "residual.norm": norm, "head.norm": norm}

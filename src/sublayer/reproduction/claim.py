@@ -49,6 +49,8 @@ class Claim:
     lrs: Sequence[float] = ()
     setting: Setting | None = None
     """How latency is measured; None: latency is not measured."""
+    papers: Sequence[str] = ()
+    """Papers that it is about, where its name does not say so."""
 
 
 CLAIMS: dict[str, Callable[[], Claim]] = {}

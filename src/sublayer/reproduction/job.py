@@ -61,6 +61,7 @@ def reproduce(
         minutes=sum(row.minutes for row in table.rows),
         findings=[found(finding, table.rows) for finding in asked.findings],
         params={row.name: row.params for row in table.rows if row.params is not None},
+        papers=list(asked.papers),
     )
     result.write(folder / CLAIM)
     return result

@@ -100,3 +100,5 @@ class ClaimResult(Record):
     findings: list[FindingResult]
     params: dict[str, int] = {}
     """By variant."""
+    papers: list[str] = []
+    """That it is about, where its name does not say so."""

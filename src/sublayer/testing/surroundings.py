@@ -154,7 +154,10 @@ def _kernels(kernel: Config) -> Surroundings:
         segment_memory={"s.memory": SEGMENT},
         fewer_key_heads={"s.kv_heads": 2},
     )
-    return inside | {"both ways": (ENCODER, {"s.kernel": kernel.dump()})}
+    return inside | {
+        "both ways": (ENCODER, {"s.kernel": kernel.dump()}),
+        "across": (_translator(), {"decoder.alphabet.c.kernel": kernel.dump()}),
+    }
 
 
 def _memories(memory: Config) -> Surroundings:

@@ -15,7 +15,7 @@ from sublayer.nn.part import Slot, Work
 from sublayer.nn.scene import Scene
 from sublayer.testing import LAWS, Case, LawBroken
 from sublayer.testing.laws.counts import count_flops
-from sublayer.testing.surroundings import DECODER, ENCODER
+from sublayer.testing.surroundings import DECODER, ENCODER, _translator
 
 SLOT = Slot(32)
 FULL = {"heads": 4, "pattern": "full", "memory": "none"}
@@ -95,6 +95,8 @@ def test_blocks_that_are_not_compressed_are_exact_attention(share):
         {"how": "convolution", "share": "keys_values"},
         {"share": "heads"},
         {"share": "keys_values"},
+        {"share": "layers"},
+        {"how": "convolution", "share": "layers"},
     ],
     ids=lambda kernel: " ".join(kernel.values()),
 )
@@ -108,7 +110,7 @@ def test_each_way_to_compress_obeys_the_laws(law, kernel):
 @pytest.mark.parametrize(
     "law", ["causality", "segmentation", "padding", "rows", "state is a value", "state size", "oracle", "generation"]
 )
-@pytest.mark.parametrize("share", ["heads", "keys_values"])
+@pytest.mark.parametrize("share", ["heads", "keys_values", "layers"])
 def test_shared_matrices_obey_the_laws_looking_back(law, share):
     case = Case(decoder(share=share).but({"s.kv_heads": 2, "position": "rotary"}))
     assert LAWS[law](case).holds
@@ -167,7 +169,8 @@ def compress(how, length, rank=3, limit=9, count=None, share="none"):
         count = torch.tensor(count)
         x_BGTK = x_BGTK * (torch.arange(length) < count[:, None])[:, None, :, None]
     weight = kernel.weights.key if kernel.weights else None
-    return x_BGTK, *kernel.compress(x_BGTK, count, weight), weight
+    slots_BGnK = kernel.compress(x_BGTK, count, weight)
+    return x_BGTK, slots_BGnK, None if count is None else kernel.real(count, slots_BGnK.shape[2]), weight
 
 
 @pytest.mark.parametrize(("length", "windows"), [(7, (3, 3, 1)), (4, (2, 2)), (2, (1, 1)), (9, (3, 3, 3))])
@@ -192,7 +195,7 @@ def test_rows_of_other_lengths_become_the_slots_they_become_alone(how):
     x, found, valid_Bn, weight = compress(how, 9, count=[9, 7, 1, 0])
     kernel = Linformer.Config(rank=3, limit=9, how=how).build(SLOT, 4, 4, 8)
     for row, count in enumerate([9, 7, 1]):
-        alone, _ = kernel.compress(x[row : row + 1, :, :count], None, weight)
+        alone = kernel.compress(x[row : row + 1, :, :count], None, weight)
         assert valid_Bn[row].sum() == alone.shape[2]
         assert (found[row, :, : alone.shape[2]] - alone[0]).abs().max() < 1e-12
     assert not valid_Bn[3].any()
@@ -276,6 +279,86 @@ def test_the_paper_shares_one_matrix_in_each_layer():
     assert cost.params - exact.params == 12 * 256 * 512
     by_heads = sublayer.config("linformer", {"s.kernel.share": "heads"}).cost()
     assert by_heads.params - exact.params == 24 * 256 * 512
+
+
+# Shared by the layers of a stack
+
+
+def test_one_matrix_serves_all_layers_and_is_counted_and_saved_once():
+    config = encoder(rank=5, share="layers")
+    model = config.build()
+    kernels = [part.kernel for part in model.modules() if isinstance(part, MultiHead)]
+    assert len(kernels) == 2
+    assert kernels[0].weights is kernels[1].weights is model.stack.shared["linformer_5x160"]
+    assert config.cost().params - encoder(rank=5, how="mean").cost().params == 5 * 160
+    assert sum("linformer" in name for name in model.state_dict()) == 1
+
+
+def test_layers_share_what_has_one_shape():
+    config = encoder(share="layers").but({"layout": "(sf)x3", "s.kernel.rank": [12, 7, 12]})
+    model = config.build()
+    assert list(model.stack.shared) == ["linformer_12x160", "linformer_7x160"]
+    assert config.cost().params == sum(weight.numel() for weight in model.parameters())
+
+
+# Cross-attention
+
+
+def translator(**kernel):
+    made = {"kind": "linformer", "limit": 160, "rank": 4, **kernel}
+    return Model.Config.parse(_translator()).but({"decoder.c.kernel": made, "decoder.c.kv_heads": 2})
+
+
+@pytest.mark.parametrize("law", ["cost = count", "gradients", "segmentation", "padding", "rows", "state size", "oracle"])
+@pytest.mark.parametrize("kernel", [{}, {"how": "max"}, {"share": "layers"}], ids=str)
+def test_a_compressed_source_obeys_the_laws(law, kernel):
+    assert LAWS[law](Case(translator(**kernel))).holds
+
+
+@torch.no_grad()
+def test_a_source_that_is_not_compressed_is_read_as_it_is():
+    ours = translator(limit=7, rank=7, share="layers").build().double()
+    exact = translator().but({"decoder.c.kernel": "softmax"}).build().double()
+    ours.decoder.shared["linformer_7x7"].key.copy_(torch.eye(7))
+    exact.load_state_dict({name: x for name, x in ours.state_dict().items() if "shared" not in name})
+    source, ids = torch.arange(14).view(2, 7), torch.arange(6).view(2, 3)
+    found = [model(ids, model.start(source))[0] for model in (ours, exact)]
+    assert (found[0] - found[1]).abs().max() < 1e-12
+
+
+def test_of_a_long_source_only_the_slots_are_stored():
+    ours, exact = translator(), translator().but({"decoder.c.kernel": "softmax"})
+    assert exact.state_size(1, 0, 160) - ours.state_size(1, 0, 160) == 2 * 2 * 2 * 8 * (160 - 4)
+    model = ours.build()
+    with pytest.raises(ValueError, match=r"texts of up to limit=160 tokens, got 161; set kernel.limit=161"):
+        model(torch.zeros(1, 1, dtype=torch.long), model.start(torch.zeros(1, 161, dtype=torch.long)))
+    with pytest.raises(ConfigError, match="kernel=performer cannot read a source; use kernel=softmax or linformer"):
+        ours.but({"decoder.c.kernel": "performer"})
+
+
+# Texts that are too short
+
+
+def test_gradients_are_asked_of_texts_that_are_long_enough(monkeypatch):
+    case = Case(Model.Config.parse(DECODER).but({"s.kernel": "linformer_causal"}))
+    assert LAWS["gradients"](case).holds
+    monkeypatch.setattr(LinformerCausal.Config, "shortest_text", 1)
+    with pytest.raises(LawBroken, match=r"gradients: .*kernel.weights.key"):
+        LAWS["gradients"](case)
+
+
+@pytest.mark.parametrize(
+    ("config", "length", "message"),
+    [
+        (encoder(rank=12), 11, r"^s\.kernel\.rank=12 is longer than texts of 11 tokens, .* use a rank up to 11, or "),
+        (encoder(rank=12, how="mean"), 11, "rank=12 is longer than texts of 11 tokens"),
+        (decoder(block=8), 8, r"^s\.kernel\.block=8: no token of a text of 8 .* use a block up to 7, or longer texts$"),
+    ],
+)
+def test_a_text_too_short_to_be_compressed_is_refused(config, length, message):
+    config.check_length(length + 1)
+    with pytest.raises(ConfigError, match=message):
+        config.check_length(length)
 
 
 @pytest.mark.parametrize(

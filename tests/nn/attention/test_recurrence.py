@@ -76,9 +76,11 @@ def given(shape, kind, dtype=torch.float64):
         "z_BGF": positive(B, G, F) if "normed" in asked else None,
     }
     if (gain_BGL := found["gain_BGL"]) is not None:
-        gain_BGL[0, :, 2:5] = gain_BGL[-1, :, -3:] = -torch.inf
+        gain_BGL[0, :, :2] = gain_BGL[0, :, 5:7] = gain_BGL[-1, :, -3:] = -torch.inf
     found = {name: None if x is None else x.to(dtype).requires_grad_() for name, x in found.items()}
     top_BG = positive(B, G).to(dtype) if features is Positive else None
+    if top_BG is not None:
+        top_BG[0] = -torch.inf  # as before the first token
     return found, {"features": features and (lambda w: features(w)), "eps": asked.get("eps"), "top_BG": top_BG}
 
 
@@ -173,8 +175,10 @@ def test_a_largest_exponent_over_all_keys_would_leak(monkeypatch):
         LAWS["causality"](Case(config))
 
 
-def test_large_keys_neither_overflow_nor_vanish():
+@pytest.mark.parametrize("worth", [0, 2**60], ids=["C", "PyTorch"])
+def test_large_keys_neither_overflow_nor_vanish(worth, monkeypatch):
     """One key a thousand times as likely as all others, late; texts before it are not forgotten."""
+    monkeypatch.setattr(native_recurrence, "WORTH", worth)
     torch.manual_seed(0)
     kernel = Performer.Config(features=64).build(Slot(16), 1, 1, 16)
     part = MultiHead.Config(heads=1, kernel=kernel.config).build(Slot(16))

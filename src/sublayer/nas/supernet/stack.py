@@ -19,6 +19,7 @@ from sublayer.nn.config import ConfigError
 from sublayer.nn.model import Model
 from sublayer.nn.part import Work
 from sublayer.nn.scene import Scene
+from sublayer.nn.shared import SharedModules
 from sublayer.nn.stack import Stack
 from sublayer.nn.stack.base import init_weights
 
@@ -85,7 +86,8 @@ class Supernet(Stack):
         super().__init__()
         self.position = config.position.build(dim, config.head_dim(dim))
         parts = [(n, config.alphabet[letter]) for n in range(config.slots) for letter in config.parted]
-        slots = [(config.slot(dim, self.position, index=n), part) for n, part in parts]
+        self.shared = SharedModules()
+        slots = [(config.slot(dim, self.position, n, self.shared), part) for n, part in parts]
         self.sublayers = nn.ModuleList(config.residual.build(part.build(slot), slot) for slot, part in slots)
         self.final_norm = config.final_norm.build(dim)
         self.choices, self.width = config.choices, len(config.parted)

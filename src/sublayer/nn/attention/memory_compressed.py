@@ -50,6 +50,11 @@ class MemoryCompressed(Looking):
             projections = slot.dim * 2 * (H + G) * K + (((H + 2 * G) * K + slot.dim) if self.bias else 0)
             return projections + 2 * G * self.stride * K * K
 
+        @property
+        def shortest_text(self) -> int:
+            """Looking back, a block and a token after it."""
+            return 1 if self.both_ways else self.stride + 1
+
         def flops(self, slot: Slot, work: Work) -> int:
             (H, G, K), L = self.sizes(slot.dim), work.length
             blocks, pairs = self._blocks_and_pairs(L, work.memory)

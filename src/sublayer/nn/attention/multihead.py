@@ -165,6 +165,13 @@ class MultiHead(Heads):
             own = self.kernel.params(slot, H, G, K) + self.memory.params(slot, G, K) + self.span.params(H)
             return projections + self.position(slot).layer_params(slot.dim, H, K) + own
 
+        def shared_params(self, slot: Slot) -> dict[str, int]:
+            return self.kernel.shared_params(*self.sizes(slot.dim))
+
+        @property
+        def shortest_text(self) -> int:
+            return self.kernel.shortest_text
+
         def flops(self, slot: Slot, work: Work) -> int:
             H, G, K = self.sizes(slot.dim)
             L, M = work.length, work.length + self._slots(work)

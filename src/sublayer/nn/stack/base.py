@@ -19,6 +19,7 @@ from sublayer.nn.part import Part, Slot, Work
 from sublayer.nn.position import NoPosition, Position
 from sublayer.nn.residual import NoNorm, Norm, PreNorm, Residual
 from sublayer.nn.scene import Scene
+from sublayer.nn.shared import SharedModules
 
 
 class Stack(nn.Module):
@@ -136,8 +137,10 @@ class Stack(nn.Module):
             stack.dropout = self.dropout
             return stack
 
-        def slot(self, dim: int, shared: Position | None = None, index: int = 0) -> Slot:
-            return Slot(dim, self.position, shared, index, len(self.parts))
+        def slot(
+            self, dim: int, shared: Position | None = None, index: int = 0, common: SharedModules | None = None
+        ) -> Slot:
+            return Slot(dim, self.position, shared, index, len(self.parts), common)
 
         @cached_property
         def numbered(self) -> tuple[tuple[int, Part.Config], ...]:
@@ -154,8 +157,12 @@ class Stack(nn.Module):
             return self.position.params(dim, self.head_dim(dim)) if self.position.embeds else 0
 
         def shared_params(self, dim: int) -> int:
-            """Parameters that positions share between layers."""
-            return 0 if self.position.embeds else self.position.params(dim, self.head_dim(dim))
+            """Parameters that layers share: those of positions, and of modules that parts have in common."""
+            positions = 0 if self.position.embeds else self.position.params(dim, self.head_dim(dim))
+            common: dict[str, int] = {}
+            for n, part in self.numbered:
+                common |= part.shared_params(self.slot(dim, index=n))
+            return positions + sum(common.values())
 
         def head_dim(self, dim: int) -> int:
             """Head size of the first attention; the whole width where there is none."""
@@ -181,6 +188,11 @@ class Stack(nn.Module):
         def splits(self) -> bool:
             """Whether its mathematics depends on where segments are cut."""
             return any(part.splits for part in self.parts)
+
+        @property
+        def shortest_text(self) -> int:
+            """Tokens of the shortest text in which all its parameters have an effect."""
+            return max((part.shortest_text for part in self.parts), default=1)
 
         @property
         def searches(self) -> bool:
@@ -209,6 +221,8 @@ class Stack(nn.Module):
 
     sublayers: nn.ModuleList
     position: Position
+    shared: SharedModules
+    """What its layers share besides the position."""
 
     def forward(
         self, x_BLD: Float[Tensor, "B L D"], scene: Scene, states: tuple[Any, ...] | None

@@ -21,6 +21,7 @@ from sublayer.nn.memory import Hidden, KeyValues
 from sublayer.nn.part import Work
 from sublayer.nn.residual import Residual
 from sublayer.nn.scene import Scene
+from sublayer.nn.shared import SharedModules
 from sublayer.nn.stack.base import Stack, init_weights
 from sublayer.nn.stack.compose import Compose, Weighted
 from sublayer.nn.state import Growing
@@ -153,6 +154,7 @@ class Feedback(Stack):
         super().__init__()
         self.config = config
         self.position = config.position.build(dim, config.head_dim(dim))
+        self.shared = SharedModules()
         self.sublayers = nn.ModuleList(self._sublayer(n, dim) for n in range(len(config.parts)))
         self.compose = config.compose.build(config.layers)
         if config.shared:
@@ -166,7 +168,7 @@ class Feedback(Stack):
         init_weights(self, config, len(self.sublayers))
 
     def _sublayer(self, n: int, dim: int) -> Residual:
-        slot = self.config.slot(dim, self.position, index=n)
+        slot = self.config.slot(dim, self.position, n, self.shared)
         attention = self.config.attentions.get(n)
         part = Recall(attention, slot, own=not self.config.shared) if attention else self.config.parts[n].build(slot)
         return self.config.residual.build(part, slot)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from sublayer.nn.part import Part, Work
 from sublayer.nn.residual import Residual
 from sublayer.nn.scene import Scene
+from sublayer.nn.shared import SharedModules
 from sublayer.nn.stack.base import Stack, init_weights
 
 
@@ -34,7 +35,8 @@ class Plain(Stack):
     def __init__(self, config: Config, dim: int) -> None:
         super().__init__()
         self.position = config.position.build(dim, config.head_dim(dim))
-        slots = [config.slot(dim, self.position, index=n) for n in range(len(config.parts))]
+        self.shared = SharedModules()
+        slots = [config.slot(dim, self.position, n, self.shared) for n in range(len(config.parts))]
         self.sublayers = nn.ModuleList(
             config.residual.build(part.build(slot), slot) for part, slot in zip(config.parts, slots, strict=True)
         )

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from sublayer.native.tensors import plain, transformed
 from sublayer.nn import paths
 from sublayer.nn.attention.cross import Cross
+from sublayer.nn.attention.kernel import Softmax
 from sublayer.nn.attention.pattern import sight
 from sublayer.nn.attention.recall import Recall
 from sublayer.nn.attention.span import AdaptiveSpan
@@ -144,7 +145,7 @@ def _known(sublayer: nn.Module) -> bool:
     if type(part) in (Dense, Glu):
         return _drops(part.drop)
     if type(part) is Cross:
-        return True
+        return type(part.kernel) is Softmax
     if type(part) is not Recall:
         return False
     known = type(part.position) in (Position, NoPosition, RelativeKey, Rotary)

@@ -38,9 +38,8 @@ def gradients(case: Case) -> str | None:
 def loss(model: Model, case: Case, step: int) -> Tensor:
     """On a batch with every token of the vocabulary in it, as input and as target. A model with a state reads it in
     four segments, so that memories are filled and read; what parts add to the loss is added."""
-    vocab, rows = case.config.vocab, 4
-    order = torch.randperm(vocab, generator=torch.Generator().manual_seed(step))
-    ids = torch.cat([order, order[: -vocab % (4 * rows)]]).view(rows, -1)
+    ids = batch(case, step)
+    vocab, rows = case.config.vocab, len(ids)
     extra: dict[str, Tensor] = {}
     target = model.head.example_target(ids)
     if not case.config.remembers:
@@ -52,3 +51,11 @@ def loss(model: Model, case: Case, step: int) -> Tensor:
         h_BLD, state = model(segment, state, losses=extra)
         hidden.append(h_BLD)
     return model.head.loss(torch.cat(hidden, dim=1), target) + sum(extra.values())
+
+
+def batch(case: Case, step: int, rows: int = 4, segments: int = 4) -> Tensor:
+    """Every token of the vocabulary, in rows that are long enough for all parameters to have an effect."""
+    order = torch.randperm(case.config.vocab, generator=torch.Generator().manual_seed(step))
+    shortest = max(stack.shortest_text for stack in case.config.stacks.values())
+    each = segments * -(-max(len(order), rows * shortest) // (rows * segments))
+    return order.repeat(-(-rows * each // len(order)))[: rows * each].view(rows, each)

@@ -12,7 +12,7 @@ from sublayer.nn import paths
 from sublayer.nn.attention.pattern import Pattern, Sight, sight
 from sublayer.nn.attention.span import Span
 from sublayer.nn.config import Config
-from sublayer.nn.memory import Memory
+from sublayer.nn.memory import KeyValues, Memory
 from sublayer.nn.part import Slot
 from sublayer.nn.position.base import Position
 from sublayer.nn.scene import Scene
@@ -85,6 +85,8 @@ class Kernel(nn.Module):
         """Whether it forms something from the attention's input, beside queries, keys and values."""
         recalls: ClassVar[bool] = False
         """Whether a stack that owns the memory (Feedback) forms weights as this kernel does."""
+        crosses: ClassVar[bool] = False
+        """Whether cross-attention can form weights by it: it has `store` and `across`."""
 
         @property
         def splits(self) -> bool:
@@ -127,6 +129,15 @@ class Kernel(nn.Module):
         def params(self, slot: Slot, heads: int, groups: int, head_dim: int) -> int:
             return 0
 
+        def shared_params(self, heads: int, groups: int, head_dim: int) -> dict[str, int]:
+            """As `Part.Config.shared_params`."""
+            return {}
+
+        @property
+        def shortest_text(self) -> int:
+            """Tokens of the shortest text in which all its parameters have an effect."""
+            return 1
+
         def flops(self, load: Load) -> int:
             """Matmul work of one row; scores and weighted values."""
             return 2 * 2 * load.head_dim * load.pairs
@@ -138,6 +149,14 @@ class Kernel(nn.Module):
         def state_after(self, heads: int, groups: int, head_dim: int, tokens: int) -> int:
             """`state_size` after so many tokens."""
             return self.state_size(heads, groups, head_dim)
+
+        def stored(self, source: int) -> int:
+            """Keys that cross-attention stores of a source of so many tokens."""
+            return source
+
+        def storing_flops(self, groups: int, head_dim: int, source: int) -> int:
+            """Matmul work of making these of the source's projected keys and values."""
+            return 0
 
     def __init__(self, config: Kernel.Config, slot: Slot, heads: int, groups: int, head_dim: int) -> None:
         super().__init__()
@@ -166,6 +185,18 @@ class Kernel(nn.Module):
     def attention_weights(self, q_BHLK: Tensor, k_BGMK: Tensor, view: View) -> Float[Tensor, "B H L M"] | None:
         """How much of each key every query reads, given as to `forward`; None: it forms no such weights."""
         return None
+
+    def store(
+        self, k_BGSK: Float[Tensor, "B G S K"], v_BGSK: Float[Tensor, "B G S K"], source: Scene
+    ) -> KeyValues:
+        """What cross-attention stores of its source; `source` is the scene of the source's tokens."""
+        return KeyValues.of(k_BGSK, v_BGSK)
+
+    def across(
+        self, q_BHLK: Float[Tensor, "B H L K"], stored: KeyValues, source: Scene, dropout: float
+    ) -> Float[Tensor, "B H L K"]:
+        """Cross-attention of these queries on what is stored of the source; by its slow twin where paths are slow."""
+        raise NotImplementedError
 
     def path(self, part: nn.Module, mode: paths.Mode) -> paths.Choice:
         """Which path it takes in this attention, if its work does not follow bands."""

@@ -14,7 +14,7 @@ from sublayer.nn.attention import staircase
 from sublayer.nn.attention.blockwise import Blockwise, Compressed, Pair, both
 from sublayer.nn.attention.kernel import linformer_reference
 from sublayer.nn.attention.kernel.base import Kernel, Load, View
-from sublayer.nn.attention.kernel.low_rank import LowRank, Share, summed
+from sublayer.nn.attention.kernel.low_rank import LowRank, Plan, Share, summed
 from sublayer.nn.attention.pattern import Pattern
 from sublayer.nn.attention.span import Span
 from sublayer.nn.config import Count
@@ -58,6 +58,10 @@ class LinformerCausal(Kernel):
         def blocks(self) -> Blockwise:
             return Blockwise(self.block, self.rank)
 
+        @property
+        def plan(self) -> Plan:
+            return Plan(self.tag, self.share, (self.rank, self.block), self.block)
+
         def check(self, pattern: Pattern.Config, memory: Memory.Config, span: Span.Config) -> None:
             super().check(pattern, memory, span)
             if not pattern.causal:
@@ -66,8 +70,23 @@ class LinformerCausal(Kernel):
                     "pattern=causal, or kernel=linformer"
                 )
 
+        def check_length(self, length: int) -> None:
+            if length < self.shortest_text:
+                raise ValueError(
+                    f"kernel.block={self.block}: no token of a text of {length} comes after a finished block, so that "
+                    f"nothing would be compressed; use a block up to {max(1, length - 1)}, or longer texts"
+                )
+
         def params(self, slot: Slot, heads: int, groups: int, head_dim: int) -> int:
-            return LowRank.params(self.share, groups, (self.rank, self.block))
+            return self.plan.params(groups)
+
+        def shared_params(self, heads: int, groups: int, head_dim: int) -> dict[str, int]:
+            return self.plan.shared_params()
+
+        @property
+        def shortest_text(self) -> int:
+            """A block, and a token after it."""
+            return self.block + 1
 
         def flops(self, load: Load) -> int:
             finished, pairs = self.blocks.pairs(load.length, load.memory)
@@ -81,7 +100,9 @@ class LinformerCausal(Kernel):
 
     def __init__(self, config: Config, slot: Slot, heads: int, groups: int, head_dim: int) -> None:
         super().__init__(config, slot, heads, groups, head_dim)
-        self.weights = LowRank(config.share, groups, (config.rank, config.block), config.block)
+        config.plan.give(self, slot, groups)
+
+    weights: LowRank
 
     def forward(
         self, q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View, state: Compressed | None = None

@@ -61,7 +61,7 @@ class RecurrenceCall(Structure):
 
 GIVEN = ("q", "k", "v", "w", "fade", "gain", "strength", "least", "s", "z")
 """Arrays that may have a gradient."""
-BY_HEADS = {name for name, kind in RecurrenceCall._fields_ if kind is HeadArray}
+BY_HEADS = {field[0] for field in RecurrenceCall._fields_ if field[1] is HeadArray}
 """Arrays of heads and tokens; the others are contiguous as a whole."""
 
 

@@ -16,8 +16,9 @@ from sublayer.nn.attention import reference
 from sublayer.nn.attention.kernel.base import Kernel, View
 from sublayer.nn.attention.pattern import Pattern, Sight
 from sublayer.nn.attention.span import Span
-from sublayer.nn.memory import Memory
+from sublayer.nn.memory import KeyValues, Memory
 from sublayer.nn.position.base import Position, distances
+from sublayer.nn.position.none import NoPosition
 from sublayer.nn.scene import Scene
 
 
@@ -27,6 +28,7 @@ class Softmax(Kernel):
     class Config(Kernel.Config, tag="softmax"):
         by_bands = True
         recalls = True
+        crosses = True
 
         def honours(self, position: Position.Config) -> bool:
             return True
@@ -60,6 +62,11 @@ class Softmax(Kernel):
     ) -> tuple[Tensor, None]:
         given = view.sight, view.position, view.scene, view.table, view.dropout, view.span
         return reference.attend(q_BHLK, k_BGMK, v_BGMK, *given), None
+
+    def across(self, q_BHLK: Tensor, stored: KeyValues, source: Scene, dropout: float) -> Tensor:
+        valid_BS = source.valid_BL
+        seen = Sight(None if valid_BS is None else valid_BS[:, None, None, :])
+        return attend(q_BHLK, stored.k.value, stored.v.value, seen, NoPosition(), source, dropout=dropout)
 
 
 BANDS = "attention along bands"
