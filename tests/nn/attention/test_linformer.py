@@ -309,7 +309,9 @@ def translator(**kernel):
     return Model.Config.parse(_translator()).but({"decoder.c.kernel": made, "decoder.c.kv_heads": 2})
 
 
-@pytest.mark.parametrize("law", ["cost = count", "gradients", "segmentation", "padding", "rows", "state size", "oracle"])
+@pytest.mark.parametrize(
+    "law", ["cost = count", "gradients", "segmentation", "padding", "rows", "state size", "oracle"]
+)
 @pytest.mark.parametrize("kernel", [{}, {"how": "max"}, {"share": "layers"}], ids=str)
 def test_a_compressed_source_obeys_the_laws(law, kernel):
     assert LAWS[law](Case(translator(**kernel))).holds

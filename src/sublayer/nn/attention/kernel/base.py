@@ -186,9 +186,7 @@ class Kernel(nn.Module):
         """How much of each key every query reads, given as to `forward`; None: it forms no such weights."""
         return None
 
-    def store(
-        self, k_BGSK: Float[Tensor, "B G S K"], v_BGSK: Float[Tensor, "B G S K"], source: Scene
-    ) -> KeyValues:
+    def store(self, k_BGSK: Float[Tensor, "B G S K"], v_BGSK: Float[Tensor, "B G S K"], source: Scene) -> KeyValues:
         """What cross-attention stores of its source; `source` is the scene of the source's tokens."""
         return KeyValues.of(k_BGSK, v_BGSK)
 
