@@ -24,12 +24,12 @@ static void met_before(const Recurrence *p, const Chunk *c, const float *rows, c
 static void find_errors(const Recurrence *p, int64_t b, int64_t g, int64_t first, Chunk *c) {
     int64_t F = p->features, K = p->size;
     float *e = c->v, *held = c->y;
-    product(UP(CHUNK, TALL), K, F, c->k, F, 1, c->s, WIDE, K, held, K, 0);
+    rows_by_rows(UP(CHUNK, TALL), K, F, c->k, F, c->s, held, 0);
     for (int64_t i = 0; i < CHUNK; i++)
         for (int64_t k = 0; k < K; k++) e[i * K + k] -= c->into[i] * held[i * K + k];
     met_before(p, c, 0, c->strength, c->scores);
     for (int64_t top = 0; top < CHUNK; top += TALL) {
-        if (top) product(TALL, K, top, c->scores + top * CHUNK, CHUNK, 1, e, WIDE, K, e + top * K, K, 1);
+        if (top) rows_by_rows(TALL, K, top, c->scores + top * CHUNK, CHUNK, e, e + top * K, 1);
         for (int64_t i = top + 1; i < MIN(top + TALL, CHUNK); i++)
             for (int64_t j = top; j < i; j++)
                 for (int64_t k = 0; k < K; k++) e[i * K + k] += c->scores[i * CHUNK + j] * e[j * K + k];
@@ -45,7 +45,7 @@ static void errors_back(const Recurrence *p, int64_t b, int64_t g, int64_t first
     for (int64_t top = (CHUNK - 1) / TALL * TALL; top >= 0; top -= TALL) {
         int64_t below = MIN(top + TALL, CHUNK);
         if (below < CHUNK)
-            product(TALL, K, CHUNK - below, c->scores + below * CHUNK + top, 1, CHUNK, to + below * K, WIDE, K, to + top * K, K, 1);
+            columns_by_rows(TALL, K, CHUNK - below, c->scores + below * CHUNK + top, CHUNK, to + below * K, to + top * K, 1);
         for (int64_t j = below - 2; j >= top; j--)
             for (int64_t i = j + 1; i < below; i++)
                 for (int64_t k = 0; k < K; k++) to[j * K + k] += c->scores[i * CHUNK + j] * to[i * K + k];
@@ -54,14 +54,14 @@ static void errors_back(const Recurrence *p, int64_t b, int64_t g, int64_t first
         *number(p->to_strength, b, g, first + j) = dot(number(p->errors, b, g, first + j), to + j * K, K);
     scale_rows(to, K, c->strength);
     /* dG_ij = −dv_i · u_j, u = b e */
-    product(tall, CHUNK, K, to, K, 1, c->v_panels, K * WIDE, WIDE, c->to_scores, CHUNK, 0);
+    rows_by_panels(tall, CHUNK, K, to, K, c->v_panels, c->to_scores, CHUNK, 0);
     for (int64_t i = 0; i < CHUNK; i++)
         for (int64_t j = 0; j < CHUNK; j++) c->to_scores[i * CHUNK + j] *= j < i ? -c->between[i * CHUNK + j] : 0;
-    product(tall, F, CHUNK, c->to_scores, CHUNK, 1, c->k, WIDE, F, c->to_k, F, 1);
-    product(tall, F, CHUNK, c->to_scores, 1, CHUNK, c->k, WIDE, F, c->to_k, F, 1);
+    rows_by_rows(tall, F, CHUNK, c->to_scores, CHUNK, c->k, c->to_k, 1);
+    columns_by_rows(tall, F, CHUNK, c->to_scores, CHUNK, c->k, c->to_k, 1);
     for (int64_t i = 0; i < CHUNK; i++)
         for (int64_t k = 0; k < K; k++) c->y[i * K + k] = -c->into[i] * to[i * K + k];
-    product(UP(F, TALL), K, CHUNK, c->k, 1, F, c->y, WIDE, K, c->s, K, 1);
+    columns_by_rows(UP(F, TALL), K, CHUNK, c->k, F, c->y, c->s, 1);
 }
 
 /* dk_i −= e^(A_i) S dv_i, where c->s_panels are of S before the chunk. */
@@ -70,7 +70,7 @@ static void sums_back(const Recurrence *p, int64_t b, int64_t g, int64_t first, 
     read_rows(p->to_v, b, g, first, K, c->R, c->y);
     for (int64_t i = 0; i < c->R; i++)
         for (int64_t k = 0; k < K; k++) c->y[i * K + k] *= -c->into[i];
-    product(UP(CHUNK, TALL), F, K, c->y, K, 1, c->s_panels, K * WIDE, WIDE, c->to_k, F, 0);
+    rows_by_panels(UP(CHUNK, TALL), F, K, c->y, K, c->s_panels, c->to_k, F, 0);
     const float *more = features_back(&p->map, c->w, c->k_given, c->k_lengths, c->k, c->R, F, c->to_k, c->to_given, p->to_w ? c->to_w : 0);
     for (int64_t i = 0; i < c->R; i++)
         for (int64_t x = 0; x < X; x++) number(p->to_k, b, g, first + i)[x] += more[i * X + x];

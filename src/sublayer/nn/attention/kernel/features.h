@@ -57,7 +57,7 @@ static void features(const Map *m, const float *panels, float *x, int64_t R, int
         for (int64_t k = 0; k < K; k++) x[i * K + k] *= by;
     }
     if (m->drawn)
-        product(UP(R, TALL), m->drawn, K, x, K, 1, panels, K * WIDE, WIDE, to, F, 0);
+        rows_by_panels(UP(R, TALL), m->drawn, K, x, K, panels, to, F, 0);
     else
         memcpy(to, x, R * K * sizeof(float));
     for (int64_t i = 0; i < R; i++) feature_row(m, x + i * K, F, to + i * F);
@@ -92,8 +92,8 @@ static float *features_back(const Map *m, const float *w, const float *x, const 
     if (!m->drawn)
         to_x = to_rows;
     else
-        product(UP(R, TALL), K, m->drawn, to_rows, F, 1, w, WIDE, K, to_x, K, 0);
-    if (m->drawn && to_w) product(UP(m->drawn, TALL), K, R, to_rows, 1, F, x, WIDE, K, to_w, K, 1);
+        rows_by_rows(UP(R, TALL), K, m->drawn, to_rows, F, w, to_x, 0);
+    if (m->drawn && to_w) columns_by_rows(UP(m->drawn, TALL), K, R, to_rows, F, x, to_w, 1);
     for (int64_t i = 0; i < R; i++) {
         const float *from = x + i * K;
         float *to = to_x + i * K;

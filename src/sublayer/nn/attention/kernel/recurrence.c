@@ -16,6 +16,7 @@
 #endif
 
 #include "product.h"
+#include "products.h"
 
 #include "features.h"
 
@@ -170,7 +171,7 @@ static void read_queries(const Recurrence *p, int64_t b, int64_t h, int64_t firs
 /* Scores (R, CHUNK), faded, of queries on the keys of their chunk. */
 static void meet(const Recurrence *p, const Chunk *c, const float *q, float *scores) {
     int64_t F = p->features;
-    product(UP(CHUNK, TALL), CHUNK, F, q, F, 1, c->k_panels, F * WIDE, WIDE, scores, CHUNK, 0);
+    rows_by_panels(UP(CHUNK, TALL), CHUNK, F, q, F, c->k_panels, scores, CHUNK, 0);
     for (int64_t n = 0; n < CHUNK * CHUNK; n++) scores[n] *= c->between[n];
 }
 
@@ -193,7 +194,7 @@ static void add_chunk(const Recurrence *p, const Chunk *c, const float *x, const
         for (int64_t n = 0; n < F * K; n++) s[n] *= c->end;
         for (int64_t f = 0; f < F; f++) z[f] *= c->end;
     }
-    product(UP(F, TALL), K, CHUNK, x, 1, F, y, WIDE, K, s, K, 1);
+    columns_by_rows(UP(F, TALL), K, CHUNK, x, F, y, s, 1);
     for (int64_t t = 0; p->z && t < c->R; t++)
         for (int64_t f = 0; f < F; f++) z[f] += (weights ? weights[t] : 1) * x[t * F + f];
 }
@@ -238,9 +239,9 @@ static void forward(const Recurrence *p, int64_t b, int64_t g, float *room) {
         for (int64_t h = g * each; h < g * each + each; h++) {
             read_queries(p, b, h, first, &c);
             meet(p, &c, c.q, c.scores);
-            product(tall, K, CHUNK, c.scores, CHUNK, 1, c.v, WIDE, K, c.y, K, 0);
+            rows_by_rows(tall, K, CHUNK, c.scores, CHUNK, c.v, c.y, 0);
             scale_rows(c.q, F, c.into);
-            product(tall, K, F, c.q, F, 1, c.s, WIDE, K, c.y, K, 1);
+            rows_by_rows(tall, K, F, c.q, F, c.s, c.y, 1);
             divide(p, b, g, h, first, &c);
             write_rows(c.y, c.R, K, p->y, b, h, first);
         }
@@ -254,7 +255,7 @@ static void forward(const Recurrence *p, int64_t b, int64_t g, float *room) {
 /* dscores_ij = (dy_i · v_j + dweight_i) faded. */
 static void meet_back(const Recurrence *p, Chunk *c) {
     int64_t K = p->size;
-    product(UP(CHUNK, TALL), CHUNK, K, c->y, K, 1, c->v_panels, K * WIDE, WIDE, c->to_scores, CHUNK, 0);
+    rows_by_panels(UP(CHUNK, TALL), CHUNK, K, c->y, K, c->v_panels, c->to_scores, CHUNK, 0);
     for (int64_t i = 0; i < CHUNK; i++)
         for (int64_t j = 0; j < CHUNK; j++)
             c->to_scores[i * CHUNK + j] = (c->to_scores[i * CHUNK + j] + c->to_weight[i]) * c->between[i * CHUNK + j];
@@ -275,19 +276,19 @@ static void keys_back(const Recurrence *p, int64_t b, int64_t g, float *room) {
         read_values(p, b, g, first, 0, &c);
         int64_t tall = UP(CHUNK, TALL);
         transpose(c.s, K, 0, F, F, K, c.s_panels);
-        product(tall, F, K, c.v, K, 1, c.s_panels, K * WIDE, WIDE, c.to_k, F, 0);
+        rows_by_panels(tall, F, K, c.v, K, c.s_panels, c.to_k, F, 0);
         for (int64_t j = 0; p->z && j < CHUNK; j++)
             for (int64_t f = 0; f < F; f++) c.to_k[j * F + f] += c.z[f];
         scale_rows(c.to_k, F, c.left);
-        product(tall, K, F, c.k, F, 1, c.s, WIDE, K, c.to_v, K, 0);
+        rows_by_rows(tall, K, F, c.k, F, c.s, c.to_v, 0);
         scale_rows(c.to_v, K, c.left);
         for (int64_t h = g * each; h < g * each + each; h++) {
             read_queries(p, b, h, first, &c);
             divide_back(p, b, g, h, first, &c);
             meet(p, &c, c.q, c.scores);
             meet_back(p, &c);
-            product(tall, F, CHUNK, c.to_scores, 1, CHUNK, c.q, WIDE, F, c.to_k, F, 1);
-            product(tall, K, CHUNK, c.scores, 1, CHUNK, c.y, WIDE, K, c.to_v, K, 1);
+            columns_by_rows(tall, F, CHUNK, c.to_scores, CHUNK, c.q, c.to_k, 1);
+            columns_by_rows(tall, K, CHUNK, c.scores, CHUNK, c.y, c.to_v, 1);
             scale_rows(c.q, F, c.into);
             add_chunk(p, &c, c.q, c.y, c.to_weight, c.s, c.z);
             c.end = 1; /* the sums fade once, and all heads add to them */
@@ -319,9 +320,9 @@ static void queries_back(const Recurrence *p, int64_t b, int64_t g, float *room)
             read_queries(p, b, h, first, &c);
             divide_back(p, b, g, h, first, &c);
             meet_back(p, &c);
-            product(tall, F, CHUNK, c.to_scores, CHUNK, 1, c.k, WIDE, F, c.to_q, F, 0);
+            rows_by_rows(tall, F, CHUNK, c.to_scores, CHUNK, c.k, c.to_q, 0);
             scale_rows(c.y, K, c.into);
-            product(tall, F, K, c.y, K, 1, c.s_panels, K * WIDE, WIDE, c.to_q, F, 1);
+            rows_by_panels(tall, F, K, c.y, K, c.s_panels, c.to_q, F, 1);
             for (int64_t i = 0; i < c.R; i++) {
                 float *to = c.to_q + i * F;
                 for (int64_t f = 0; p->z && f < F; f++) to[f] += c.into[i] * c.to_weight[i] * c.z[f];
