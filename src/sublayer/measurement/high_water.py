@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from sublayer.native import arrays
+
 try:
     import resource
 except ImportError:  # Windows
@@ -27,6 +29,7 @@ def rise(run: Callable[[], object]) -> int:
 def reset() -> bool:
     """Reset the mark to what is in use now; False where the system cannot."""
     gc.collect()
+    arrays.release()
     try:
         # Otherwise freed pages that the allocator still holds would be reused without raising the mark.
         ctypes.CDLL(None).malloc_trim(0)
