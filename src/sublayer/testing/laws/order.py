@@ -137,22 +137,33 @@ def _alone(case: Case, part: Part.Config, stack: Stack.Config) -> Part:
 
 @law("position", long=PIECES)
 def position(case: Case) -> str | None:
-    """Where a position acts inside attention, the order of earlier tokens changes what the last one gets."""
+    """Where a position acts inside attention, the order of the tokens that the last one sees changes what it gets."""
     acting = [one for one in case.attentions() if one[2].position.acts_in_attention and not one[1].needs_source]
     if not acting:
         return "no position acts inside an attention"
     if case.length < 4:
         return "the text is too short to swap two tokens"
+    tried = False
     for letter, part, stack in acting:
         built = _alone(case, part, stack)
         with torch.no_grad():
             for weight in built.parameters():
                 weight.normal_(std=0.5)
-            # Several rows: of scores that are cut at 0 (DA) those of one row may all be.
-            x_BLD = torch.randn(8, case.length, case.config.dim, dtype=torch.float64)
-            order = torch.arange(case.length)
-            order[-3], order[-2] = case.length - 2, case.length - 3
-            here, there = (built(x, Scene(torch.arange(case.length)[None]))[0][:, -1] for x in (x_BLD, x_BLD[:, order]))
-        moved = float((here - there).abs().max())
+        # Several rows: of scores that are cut at 0 (DA) those of one row may all be.
+        x_BLD = torch.randn(8, case.length, case.config.dim, dtype=torch.float64, requires_grad=True)
+        here_BD = _last(built, x_BLD)
+        (slope_BLD,) = torch.autograd.grad(here_BD.sum(), x_BLD)
+        seen = slope_BLD[:, :-1].abs().amax((0, 2)).nonzero().flatten()[-2:]
+        if len(seen) < 2:
+            continue
+        order, tried = torch.arange(case.length), True
+        order[seen] = seen.flip(0)
+        there_BD = _last(built, x_BLD[:, order])
+        moved = float((here_BD - there_BD).detach().abs().max())
         require(moved > 1e-9, f"position: {letter} ({part.tag}) takes no notice of position={stack.position.tag}")
-    return None
+    return None if tried else "the last token sees fewer than two earlier ones, which have no order"
+
+
+def _last(part: Part, x_BLD: Tensor) -> Tensor:
+    """What the last token of a text gets."""
+    return part(x_BLD, Scene(torch.arange(x_BLD.shape[1])[None]))[0][:, -1]

@@ -66,7 +66,9 @@ class Softmax(Kernel):
     def across(self, q_BHLK: Tensor, stored: KeyValues, source: Scene, dropout: float) -> Tensor:
         valid_BS = source.valid_BL
         seen = Sight(None if valid_BS is None else valid_BS[:, None, None, :])
-        return attend(q_BHLK, stored.k.value, stored.v.value, seen, NoPosition(), source, dropout=dropout)
+        # Of the queries, not of the source: `attend` counts the keys before them from the lengths of both.
+        queries = Scene(torch.arange(q_BHLK.shape[2], device=q_BHLK.device)[None])
+        return attend(q_BHLK, stored.k.value, stored.v.value, seen, NoPosition(), queries, dropout=dropout)
 
 
 BANDS = "attention along bands"
