@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sublayer.native import arrays, load
+from sublayer.native import load
 from sublayer.native.tensors import address, plain, watched
 from sublayer.nn import paths
 from sublayer.nn.attention.along import Terms, seen_by, terms_and_bias, why_no_bands
@@ -248,7 +248,7 @@ def _in_rows(x_BHLK: Tensor) -> Tensor:
 def _empty(like_BHLK: Tensor) -> Tensor:
     """Laid out as (B, L, H, K), the order in which the output projection reads it."""
     B, H, L, K = like_BHLK.shape
-    return arrays.empty(B, L, H, K, like=like_BHLK).transpose(1, 2)
+    return like_BHLK.new_empty(B, L, H, K).transpose(1, 2)
 
 
 def _serves_bands(q_BHLK: Tensor, k_BGMK: Tensor, v_BGMK: Tensor, view: View) -> bool:
