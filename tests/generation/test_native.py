@@ -112,8 +112,8 @@ def test_threads_share_the_work(paper):
 
 
 def test_it_serves_the_papers_that_are_plain():
-    """Which are not: what adds by gates, reads a source, compresses keys or tokens, learns how far to look, looks tokens
-    up or clusters them, or has no softmax or no cache."""
+    """Which are not: what adds by gates, reads a source, compresses keys or tokens, learns how far to look, looks up
+    tokens or clusters them, or has no softmax or no cache."""
     served = {paper for paper in WRITERS if isinstance(_reader(writer(paper)), NativeReader)}
     plain = {"gtrxl", "transformer", "transformer-dmca", "roformer", "shaw", "feedback-enwik8"}
     plain |= {"performer", "rfa", "rfa-gate", "reformer", "routing", "compressive", "memorizing"}
