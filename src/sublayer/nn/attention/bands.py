@@ -18,7 +18,7 @@ from torch import Tensor
 
 T = TypeVar("T")
 P = ParamSpec("P")
-ROWS, TALL = 64, 8
+ROWS, TALL = 48, 8
 """Queries of a tile at most, as in native.c, and of those that go through a product side by side."""
 JUMP = 32
 """A tile ends where the next query's interval begins or ends this many keys elsewhere, or before."""

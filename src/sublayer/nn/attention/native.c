@@ -24,10 +24,10 @@
 #include "product.h"
 #include "rows.h"
 
-#define ROWS 64           /* queries of a tile at most */
+#define ROWS 48           /* queries of a tile at most */
 #define HIGH UP(ROWS, TALL)
-#define KEYS 640          /* keys at a time */
-#define TILES 2           /* tiles that share their blocks of keys */
+#define KEYS 768          /* keys at a time */
+#define TILES 4           /* tiles that share their blocks of keys */
 #define TURN 256          /* queries of which bands take turns */
 #define SPARE 64          /* rows after the last key: a block begins and ends at a multiple of WIDE, its rows of TALL */
 #define STRIDE (KEYS + 3 * WIDE)
