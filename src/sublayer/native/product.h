@@ -71,34 +71,11 @@ static void gather(const float *from, int64_t apart, const int32_t *order, int64
     memset(to + R * K, 0, (rows - R) * K * sizeof(float));
 }
 
-/* Eight rows of eight, transposed: to[k · WIDE + n] = x[n][k]. */
-INLINE void transpose8(const float *const *x, float *to) {
-#if defined(__clang__) || __GNUC__ >= 12
-#define PAIRS(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13), __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
-#define FOURS(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13), __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
-    v8 r[8];
-    for (int n = 0; n < 8; n++) r[n] = *(const v8 *)x[n];
-    v8 two[8] = {PAIRS(r[0], r[1]), PAIRS(r[2], r[3]), PAIRS(r[4], r[5]), PAIRS(r[6], r[7])};
-    v8 low[4] = {FOURS(two[0], two[2]), FOURS(two[1], two[3])}, high[4] = {FOURS(two[4], two[6]), FOURS(two[5], two[7])};
-    for (int k = 0; k < 4; k++) {
-        *(v8 *)(to + k * WIDE) = __builtin_shufflevector(low[k], high[k], 0, 1, 2, 3, 8, 9, 10, 11);
-        *(v8 *)(to + (k + 4) * WIDE) = __builtin_shufflevector(low[k], high[k], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-#else
-    for (int n = 0; n < 8; n++)
-        for (int k = 0; k < 8; k++) to[k * WIDE + n] = x[n][k];
-#endif
-}
-
-/* As gather, transposed: panels (K, WIDE) of WIDE rows each; K is a multiple of 8. */
+/* As gather, transposed: panels (K, WIDE) of WIDE rows each. */
 static void transpose(const float *from, int64_t apart, const int32_t *order, int64_t R, int64_t rows, int64_t K, float *to) {
-    static const float zeros[8];
-    for (int64_t r = 0; r < rows; r += 8) {
-        float *panel = to + r / WIDE * K * WIDE + r % WIDE;
-        for (int64_t k = 0; k < K; k += 8) {
-            const float *x[8];
-            for (int n = 0; n < 8; n++) x[n] = r + n < R ? from + at(order, r + n) * apart + k : zeros;
-            transpose8(x, panel + k * WIDE);
+    for (int64_t r = 0; r < rows; r += WIDE, to += K * WIDE)
+        for (int64_t w = 0; w < WIDE; w++) {
+            const float *x = r + w < R ? from + at(order, r + w) * apart : 0;
+            for (int64_t k = 0; k < K; k++) to[k * WIDE + w] = x ? x[k] : 0;
         }
-    }
 }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sublayer.nn.attention import native
 from sublayer.nn.attention.along import Terms
-from sublayer.nn.attention.bands import ROWS, Band, count, dense
+from sublayer.nn.attention.bands import Band, count, dense
 from sublayer.nn.attention.dropout import kept
 
 SEED = 12345678901234567
@@ -104,6 +104,6 @@ def test_tiles_hold_every_query_once_and_end_where_intervals_jump():
     tiles = band.tiles.tolist()
     assert (tiles[0], tiles[-1]) == (0, 600)
     for a, b in pairwise(tiles):
-        assert 0 < b - a <= ROWS
+        assert 0 < b - a <= 24
         assert (band.lo[a:b] == band.lo[a]).all(), "a tile holds one column"
     assert band.pairs() < 600 * 600 / 7

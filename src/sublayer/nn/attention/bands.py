@@ -18,8 +18,8 @@ from torch import Tensor
 
 T = TypeVar("T")
 P = ParamSpec("P")
-ROWS, TALL = 48, 8
-"""Queries of a tile at most, as in native.c, and of those that go through a product side by side."""
+ROWS = 24
+"""Queries of a tile at most, as in native.c."""
 JUMP = 32
 """A tile ends where the next query's interval begins or ends this many keys elsewhere, or before."""
 
@@ -58,12 +58,7 @@ class Band:
     @cached_property
     @on_cpu
     def tiles(self) -> Int[Tensor, " T"]:
-        """Where tiles of queries begin, and where the last one ends: neighbours whose intervals nearly coincide, and
-        neither begin nor end before those of earlier ones."""
-        return self._pieces(ROWS)
-
-    def _pieces(self, most: int) -> Tensor:
-        """Tiles of at most so many queries."""
+        """Where tiles of queries begin, and where the last one ends: neighbours whose intervals nearly coincide."""
         count = len(self.lo)
         lo, hi = self.lo.long(), self.hi.long()
         far = [((x[1:] - x[:-1] > JUMP) | (x[1:] < x[:-1])) for x in (lo, hi)]
@@ -71,14 +66,17 @@ class Band:
         ends = torch.cat([starts[1:], torch.tensor([count])])
         n = torch.arange(count)
         nth = n - starts.repeat_interleave(ends - starts)
-        return torch.cat([n[nth % most == 0], torch.tensor([count])]).int()
+        return torch.cat([n[nth % ROWS == 0], torch.tensor([count])]).int()
 
     def pairs(self) -> int:
         """Query–key pairs that are multiplied, those beyond an interval's edge included."""
-        pieces = self._pieces(TALL).long()
-        first, last = pieces[:-1], pieces[1:] - 1
-        width = (self.hi[last] - self.lo[first]).clamp(min=0)
-        return int((width * pieces.diff()).sum())
+        tiles = self.tiles.long()
+        tile = torch.repeat_interleave(torch.arange(len(tiles) - 1), tiles.diff())
+        lo, hi, none = self.lo.long(), self.hi.long(), self.lo >= self.hi
+        big = torch.iinfo(torch.long).max
+        first = torch.full((len(tiles) - 1,), big).scatter_reduce(0, tile, lo.masked_fill(none, big), "amin")
+        end = torch.zeros(len(tiles) - 1, dtype=torch.long).scatter_reduce(0, tile, hi.masked_fill(none, 0), "amax")
+        return int(((end - first).clamp(min=0) * tiles.diff()).sum())
 
     @cached_property
     def rises(self) -> bool:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).with_name("native.c")
 WORTH = 2**22
 """Multiplications of q kᵀ below which it is not faster."""
-WIDE = 16
-"""As in native.c: heads are multiples of it."""
+WIDE, SPARE, STRIDE, TILES = 16, 64, 800, 8
+"""As in native.c."""
 
 
 class HeadArray(Structure):
@@ -187,11 +187,15 @@ def _run(
     """grads: the output's gradient, then those of q, k, v and the bias, which are written."""
     (B, H, L, K), (G, M) = qkv[0].shape, qkv[1].shape[1:3]
     most = max([M, *(len(band.keys) for band in terms.bands if band.keys is not None)])
+    threads, rows = torch.get_num_threads(), -(-most // WIDE) * WIDE + SPARE
+    keys, scores = (2, 1) if grads is None else (5, 2)
+    private = keys * rows * K + 3 * TILES * ROWS * K + scores * ROWS * STRIDE
+    room = scratch(threads * private)
     bands, alive = _structs(terms.bands, M)
     valid_BM = None if terms.valid_BM is None else terms.valid_BM.expand(B, M).contiguous()
     to_y, to_q, to_k, to_v, to_bias = grads or (None,) * 5
     problem = AttentionCall(
-        *(B, H, G, L, M, most, K, torch.get_num_threads(), len(terms.bands)),
+        *(B, H, G, L, M, most, K, threads, len(terms.bands)),
         bands,
         K**-0.5,
         *(_heads(x) for x in (*qkv, y_BHLK, to_y)),
@@ -204,12 +208,11 @@ def _run(
         threshold(terms.dropout) if terms.dropout else 0,
         1 / (1 - terms.dropout),
         *(_heads(x) for x in (to_q, to_k, to_v)),
+        room.data_ptr(),
+        private,
     )
     library = load(SOURCE, "attention")
     assert library is not None
-    library.sublayer_attend_room(byref(problem), grads is not None)
-    room = scratch(problem.threads * problem.private)
-    problem.room = room.data_ptr()
     library[name](byref(problem))
     del alive
 
